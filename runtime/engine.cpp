@@ -343,6 +343,7 @@ Status Engine::execute_sequences(const PreparedKernel& kernel, const Sizes& size
                                  const Sequences& sequences, const Tensors& tensors,
                                  const Workspace& workspace, Stream stream) const {
   const Problem& problem = kernel.problem;
+  LSSAR_RETURN_IF_ERROR(check_takes_sequences(*device_));
   LSSAR_RETURN_IF_ERROR(check_sizes(problem, sizes));
   LSSAR_RETURN_IF_ERROR(check_sequences(sizes, sequences));
   const TensorShapes shapes = shapes_of(sizes, sequences);

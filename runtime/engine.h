@@ -139,7 +139,7 @@ class Engine {
   // nothing was launched. After a device error the outputs are undefined.
   Status execute(const PreparedKernel& kernel, const Sizes& sizes, const Tensors& tensors,
                  const Workspace& workspace, Stream stream) const;
-  // The same for sequences, whose lengths the host reads. Not for cuda devices.
+  // The same for sequences. kUnsupported on a cuda device.
   Status execute_sequences(const PreparedKernel& kernel, const Sizes& sizes,
                            const Sequences& sequences, const Tensors& tensors,
                            const Workspace& workspace, Stream stream) const;

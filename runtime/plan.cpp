@@ -71,11 +71,7 @@ Status check_totals(int64_t total_q, int64_t total_k) {
 
 Status check_varlen(const Engine& engine, const Problem& problem,
                            const PlanOptions& options) {
-  const std::string& kind = engine.device().info().kind;
-  if (kind == "cuda") {
-    return unsupported("varlen = 1: there are no kernels for sequences on GPUs yet; allowed "
-                       "are the cpu and virtual devices");
-  }
+  LSSAR_RETURN_IF_ERROR(check_takes_sequences(engine.device()));
   for (const auto& [name, length] : {std::pair("seq_q", problem.seq_q), {"seq_k", problem.seq_k}}) {
     if (length != 0) {
       return invalid_argument(fmt::format(

@@ -286,6 +286,13 @@ TensorShapes shapes_of(const Sizes& sizes, const Sequences& sequences) {
   return shapes;
 }
 
+Status check_takes_sequences(const Device& device) {
+  if (device.info().kind != "cuda") return {};
+  return unsupported(
+      "sequences (varlen): there are no kernels for them on GPUs yet; allowed are the cpu and "
+      "virtual devices");
+}
+
 Status check_sequences(const Sizes& sizes, const Sequences& sequences) {
   LSSAR_RETURN_IF_ERROR(check_lengths("q", sizes.batch, sizes.seq_q, sequences.total_q,
                                       sequences.cu_seqlens_q, sequences.seqused_q));

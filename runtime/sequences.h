@@ -44,6 +44,9 @@ inline bool has_lengths(const Sequences& sequences) {
 // The batch and lengths of the tensors that hold all sequences.
 TensorShapes shapes_of(const Sizes& sizes, const Sequences& sequences);
 
+// kUnsupported: a cuda device, for which there are no kernels yet.
+Status check_takes_sequences(const Device& device);
+
 // kInvalidArgument names the entry that is negative, too long, beyond the tensor, or before the one
 // that it follows. REQUIRES: check_sizes of the sizes.
 Status check_sequences(const Sizes& sizes, const Sequences& sequences);

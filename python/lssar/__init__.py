@@ -19,14 +19,27 @@ if TYPE_CHECKING:
     from . import nn
     from ._attention import attention
     from ._transformers import register_transformers
+    from ._varlen import attention_with_kv_cache, varlen_attention
 
-__all__ = ["LssarError", "Score", "attention", "build_info", "device_info", "nn", "register_transformers"]
+__all__ = [
+    "LssarError",
+    "Score",
+    "attention",
+    "attention_with_kv_cache",
+    "build_info",
+    "device_info",
+    "nn",
+    "register_transformers",
+    "varlen_attention",
+]
 __version__ = "1.0.0"
 
 _NEED_TORCH = {
     "attention": "._attention",
+    "attention_with_kv_cache": "._varlen",
     "nn": ".nn",
     "register_transformers": "._transformers",
+    "varlen_attention": "._varlen",
 }
 
 
@@ -60,6 +73,7 @@ if "torch" in sys.modules:  # its programs may name our operators, those of torc
     from . import nn
     from ._attention import attention
     from ._transformers import register_transformers
+    from ._varlen import attention_with_kv_cache, varlen_attention
 
 
 def build_info() -> str:

@@ -56,6 +56,23 @@ class Plan:
         )
         return saved.o, saved.stats, saved.x, workspace.value
 
+    def varlen_needs(self, sizes, total_q, total_k):
+        """The same of a plan for sequences."""
+        c_sizes = _structs.Sizes(*sizes)
+        saved = _structs.SavedSizes()
+        workspace = ctypes.c_size_t()
+        self._library.check(
+            self._library.plan_varlen_sizes(
+                self.handle,
+                ctypes.byref(c_sizes),
+                total_q,
+                total_k,
+                ctypes.byref(workspace),
+                ctypes.byref(saved),
+            )
+        )
+        return saved.o, saved.stats, saved.x, workspace.value
+
 
 class Context:
     """`kind`: _structs.DEVICE_*."""
@@ -72,8 +89,8 @@ class Context:
 
     def plan(self, key):
         """The plan of key = (training, dtype, head_dim, head_dim_v, heads, kv_heads, causal, p,
-        offset, score, alignment), dtype one of _structs.DTYPE_*, score as _rules.score_of says; not
-        prepared."""
+        offset, score, alignment), and True behind it for calls of sequences; dtype one of
+        _structs.DTYPE_*, score as _rules.score_of says; not prepared."""
         plan = self._plans.get(key)
         if plan is None:
             with self._lock:
@@ -104,7 +121,18 @@ def saved_floats_per_row(is_float32, head_dim_v, p, offset):
 
 
 def _problem(
-    training, dtype, head_dim, head_dim_v, heads, kv_heads, causal, p, offset, score, alignment
+    training,
+    dtype,
+    head_dim,
+    head_dim_v,
+    heads,
+    kv_heads,
+    causal,
+    p,
+    offset,
+    score,
+    alignment,
+    varlen=False,
 ):
     return _structs.sized(
         _structs.Problem,
@@ -121,6 +149,7 @@ def _problem(
         offset=offset,
         alignment=alignment,
         score=score.encode() or None,
+        varlen=int(varlen),
     )
 
 
@@ -198,6 +227,7 @@ def _wanted():
 # What auto has chosen, by a key's problem. The forward for training and its backward have one key.
 # So both run on one device, which knows what was saved.
 _kinds = {}
+_ALIGNMENT_IN_KEY = 10
 _has_warned = False
 
 
@@ -205,7 +235,7 @@ def _kind_for_cpu(key):
     wanted = _wanted()
     if wanted != "auto":
         return wanted
-    problem = key[:-1]  # without the alignment
+    problem = key[:_ALIGNMENT_IN_KEY] + key[_ALIGNMENT_IN_KEY + 1 :]
     kind = _kinds.get(problem)
     if kind is None:
         why = _why_no_cpu() or _why_no_plan(key)

@@ -76,6 +76,8 @@ class Problem(ctypes.Structure):
         ("alignment", ctypes.c_int32),
         ("reserved", ctypes.c_int32),
         ("score", ctypes.c_char_p),
+        ("varlen", ctypes.c_int32),
+        ("reserved2", ctypes.c_int32),
     ]
 
 
@@ -150,6 +152,12 @@ class Call(ctypes.Structure):
         ("num_threads", ctypes.c_int64),
         ("sink", ctypes.c_void_p),
         ("grad_sink", ctypes.c_void_p),
+        ("cu_seqlens_q", ctypes.c_void_p),
+        ("cu_seqlens_k", ctypes.c_void_p),
+        ("seqused_q", ctypes.c_void_p),
+        ("seqused_k", ctypes.c_void_p),
+        ("total_q", ctypes.c_int64),
+        ("total_k", ctypes.c_int64),
     ]
 
 
@@ -204,6 +212,10 @@ PROTOTYPES = {
     "lssar_plan_get_schedule": (ctypes.c_int, [_POINTER, ctypes.c_int32, _POINTER]),
     "lssar_plan_workspace_size": (ctypes.c_int, [_POINTER, _POINTER, _POINTER]),
     "lssar_plan_saved_sizes": (ctypes.c_int, [_POINTER, _POINTER, _POINTER]),
+    "lssar_plan_varlen_sizes": (
+        ctypes.c_int,
+        [_POINTER, _POINTER, ctypes.c_int64, ctypes.c_int64, _POINTER, _POINTER],
+    ),
     "lssar_execute_forward": (ctypes.c_int, [_POINTER, _POINTER]),
     "lssar_execute_forward_train": (ctypes.c_int, [_POINTER, _POINTER]),
     "lssar_execute_backward": (ctypes.c_int, [_POINTER, _POINTER]),

@@ -49,6 +49,34 @@ TEST(CpuCommand, VerifyOfTrainingIsCorrect) {
   }
 }
 
+TEST(CpuCommand, VerifyTakesSequences) {
+  LSSAR_NEEDS_CPU_DEVICE();
+  const CommandRunner command;
+  const Arguments verify = {"verify",     "--device", "cpu",     "--pass", "backward",
+                            "--head-dim", "32",       "--heads", "2",      "--kv-heads",
+                            "1",          "--causal", "--dtype", "bf16"};
+  const auto run = [&](const Arguments& more) {
+    Arguments all = verify;
+    all.insert(all.end(), more.begin(), more.end());
+    return command.run(all);
+  };
+  const CommandResult packed = run({"--lengths", "5,0:3,70,33:40"});
+  EXPECT_EQ(packed.exit_code, 0) << packed.out << packed.err;
+  EXPECT_THAT(packed.out, HasSubstr("\ndk[3] "));
+  EXPECT_THAT(packed.out, HasSubstr("(1, 1, 40, 32)"));
+  EXPECT_THAT(packed.out, HasSubstr("\ncorrect: "));
+  const CommandResult sink =
+      run({"--lengths", "5,40", "--score", "softmax,sink=per_head", "--p", "0"});
+  EXPECT_EQ(sink.exit_code, 0) << sink.out << sink.err;
+  EXPECT_THAT(sink.out, HasSubstr("\ndsink "));
+  for (const char* wrong : {"5,-1", "5:", "x", "3000000000", "2147483647,1"}) {
+    const CommandResult result = run({"--lengths", wrong});
+    EXPECT_EQ(result.exit_code, 2) << wrong;
+    EXPECT_THAT(result.err, HasSubstr("--lengths: '")) << wrong;
+  }
+  EXPECT_THAT(run({"--lengths", "5", "--seq", "4"}).err, HasSubstr("seq_q = 4"));
+}
+
 TEST(CpuCommand, PrepareAndDoctorNameTheDevice) {
   LSSAR_NEEDS_CPU_DEVICE();
   const CommandRunner command;

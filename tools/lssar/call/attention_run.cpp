@@ -35,11 +35,13 @@ std::string packed(DType dtype, const std::vector<float>& values) {
 class AttentionRun {
  public:
   AttentionRun(Engine& engine, const Problem& problem, const Sizes& sizes,
+               const SequencesOfCall* sequences,
                std::vector<ScheduleChooser::PassChoice> passes, CallMemory& memory)
       : engine_(engine),
         device_(engine.shared_device()),
         problem_(problem),
         sizes_(sizes),
+        sequences_(sequences),
         passes_(std::move(passes)),
         memory_(memory) {}
 
@@ -81,15 +83,14 @@ class AttentionRun {
       const LaunchProgress now = device_->progress();
       return WorkProgress::Now{static_cast<double>(now.done), static_cast<double>(now.blocks)};
     });
-    LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout,
-                           workspace_layout(problem, report.kernel->schedule, sizes_));
+    LSSAR_ASSIGN_OR_RETURN(const size_t workspace_bytes,
+                           workspace_bytes_of(problem, report.kernel->schedule));
     DeviceBuffer workspace;
-    LSSAR_ASSIGN_OR_RETURN(workspace, DeviceBuffer::allocate(device_, layout.total_bytes));
+    LSSAR_ASSIGN_OR_RETURN(workspace, DeviceBuffer::allocate(device_, workspace_bytes));
     report.num_runs = device_->info().kind == "cuda" ? kGpuRuns : 1;
     for (int i = 0; i < report.num_runs; ++i) {
       LSSAR_RETURN_IF_ERROR(device_->timer_begin(nullptr));
-      LSSAR_RETURN_IF_ERROR(engine_.execute(*report.kernel, sizes_, memory_.tensors(),
-                                            {workspace.ptr(), workspace.bytes()}, nullptr));
+      LSSAR_RETURN_IF_ERROR(execute(*report.kernel, {workspace.ptr(), workspace.bytes()}));
       LSSAR_RETURN_IF_ERROR(device_->synchronize(nullptr));
       LSSAR_ASSIGN_OR_RETURN(const double ms, device_->timer_end_ms(nullptr));
       report.run_ms = i == 0 ? ms : std::min(report.run_ms, ms);
@@ -113,20 +114,35 @@ class AttentionRun {
   }
 
  private:
+  Result<size_t> workspace_bytes_of(const Problem& problem, const Schedule& schedule) const {
+    if (sequences_ != nullptr)
+      return sequences_workspace_bytes(problem, schedule, sequences_->sizes, sizes_.seq_q,
+                                       sizes_.seq_k);
+    LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout,
+                           workspace_layout(problem, schedule, sizes_));
+    return layout.total_bytes;
+  }
+
+  Status execute(const PreparedKernel& kernel, const Workspace& workspace) const {
+    if (sequences_ == nullptr)
+      return engine_.execute(kernel, sizes_, memory_.tensors(), workspace, nullptr);
+    return engine_.execute_sequences(kernel, sequences_->sizes, sequences_->sequences,
+                                     memory_.tensors(), workspace, nullptr);
+  }
+
   Engine& engine_;
   const std::shared_ptr<Device> device_;
   const Problem problem_;
   const Sizes sizes_;
+  const SequencesOfCall* const sequences_;  // null: none
   const std::vector<ScheduleChooser::PassChoice> passes_;
   CallMemory& memory_;
 };
 
-}  // namespace
-
-Result<AttentionOutputs> run_attention(Engine& engine, const Problem& problem, const Sizes& sizes,
-                                       const ScheduleChooser& chooser,
-                                       const AttentionInputs& inputs, bool quiet,
-                                       CallMemory& memory) {
+Result<AttentionOutputs> run_passes(Engine& engine, const Problem& problem, const Sizes& sizes,
+                                    const SequencesOfCall* sequences,
+                                    const ScheduleChooser& chooser, const AttentionInputs& inputs,
+                                    bool quiet, CallMemory& memory) {
   if (is_of_range(problem.pass)) {
     return invalid_argument(
         fmt::format("pass = {}: its results are merged by a program, through the C API; allowed "
@@ -139,8 +155,8 @@ Result<AttentionOutputs> run_attention(Engine& engine, const Problem& problem, c
         "allowed are auto, cpu, cuda and virtual");
   }
   LSSAR_ASSIGN_OR_RETURN(std::vector<ScheduleChooser::PassChoice> passes,
-                         chooser.choose_passes(problem, sizes));
-  AttentionRun run(engine, problem, sizes, std::move(passes), memory);
+                         chooser.choose_passes(problem, sequences == nullptr ? sizes : sequences->sizes));
+  AttentionRun run(engine, problem, sizes, sequences, std::move(passes), memory);
   LSSAR_RETURN_IF_ERROR(run.upload(inputs));
   AttentionOutputs outputs;
   LSSAR_ASSIGN_OR_RETURN(outputs.passes, run.prepare());
@@ -150,11 +166,28 @@ Result<AttentionOutputs> run_attention(Engine& engine, const Problem& problem, c
   return outputs;
 }
 
+}  // namespace
+
+Result<AttentionOutputs> run_attention(Engine& engine, const Problem& problem, const Sizes& sizes,
+                                       const ScheduleChooser& chooser,
+                                       const AttentionInputs& inputs, bool quiet,
+                                       CallMemory& memory) {
+  return run_passes(engine, problem, sizes, nullptr, chooser, inputs, quiet, memory);
+}
+
 Result<AttentionOutputs> run_attention(Engine& engine, const Problem& problem, const Sizes& sizes,
                                        const ScheduleChooser& chooser,
                                        const AttentionInputs& inputs, bool quiet) {
   CallMemory memory(engine.shared_device());
   return run_attention(engine, problem, sizes, chooser, inputs, quiet, memory);
+}
+
+Result<AttentionOutputs> run_sequences(Engine& engine, const Problem& problem, const Sizes& sizes,
+                                       const SequencesOfCall& sequences,
+                                       const ScheduleChooser& chooser,
+                                       const AttentionInputs& inputs, bool quiet) {
+  CallMemory memory(engine.shared_device());
+  return run_passes(engine, problem, sizes, &sequences, chooser, inputs, quiet, memory);
 }
 
 PreparedKernels kernels_of(const std::vector<PassReport>& passes) {

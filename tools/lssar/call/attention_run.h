@@ -41,12 +41,23 @@ struct AttentionOutputs {
   std::vector<PassReport> passes;             // in the order they ran
 };
 
+// A call of sequences. Its tensors hold all of them in one batch entry.
+struct SequencesOfCall {
+  Sizes sizes;
+  Sequences sequences;
+};
+
 // Errors: those of Engine::prepare and Engine::execute, of ScheduleChooser, of check_overridden,
 // and kOutOfMemory. Shows progress during long work of the virtual device, unless `quiet`.
 Result<AttentionOutputs> run_attention(Engine& engine, const Problem& problem, const Sizes& sizes,
                                        const ScheduleChooser& chooser,
                                        const AttentionInputs& inputs, bool quiet);
-// The same, but leaves the tensors in `memory`, which must be empty.
+// The same for sequences; `sizes` are those of the tensors.
+Result<AttentionOutputs> run_sequences(Engine& engine, const Problem& problem, const Sizes& sizes,
+                                       const SequencesOfCall& sequences,
+                                       const ScheduleChooser& chooser,
+                                       const AttentionInputs& inputs, bool quiet);
+// As run_attention, but leaves the tensors in `memory`, which must be empty.
 Result<AttentionOutputs> run_attention(Engine& engine, const Problem& problem, const Sizes& sizes,
                                        const ScheduleChooser& chooser,
                                        const AttentionInputs& inputs, bool quiet,

@@ -1,4 +1,6 @@
 // lssar verify: random inputs, every output against the float64 reference.
+#include <algorithm>
+#include <cmath>
 #include <memory>
 
 #include <fmt/format.h>
@@ -9,6 +11,7 @@
 #include "tools/lssar/call/comparison.h"
 #include "tools/lssar/call/data_options.h"
 #include "tools/lssar/call/open_engine.h"
+#include "tools/lssar/call/sequence_lengths.h"
 #include "tools/lssar/commands/subcommands.h"
 #include "tools/lssar/options/overrides.h"
 #include "tools/lssar/options/problem_options.h"
@@ -24,6 +27,7 @@ struct VerifyOptions {
   ScheduleOptions schedule;
   ExecutionOptions execution;
   DataOptions data;
+  LengthsOption lengths;
   bool json = false;
 };
 
@@ -62,10 +66,53 @@ void print_verdict_json(const VerifyOptions& options, const Problem& problem, En
   print_json(json);
 }
 
+// Adds what a sequence adds to the gradient of sinks.
+void add_sinks(const ReferenceOutputs& one, ReferenceOutputs* all) {
+  all->dsink.resize(std::max(all->dsink.size(), one.dsink.size()));
+  for (size_t head = 0; head < one.dsink.size(); ++head) all->dsink[head] += one.dsink[head];
+  all->floor_norm_dsink = std::hypot(all->floor_norm_dsink, one.floor_norm_dsink);
+  all->row_norm_dsink = std::hypot(all->row_norm_dsink, one.row_norm_dsink);
+}
+
+// Compares every sequence with the reference of it alone, and the gradient of sinks with their sum.
+Result<std::vector<Comparison>> compare_sequences(const VerifyOptions& options,
+                                                  const Problem& problem,
+                                                  const PackedSequences& packed,
+                                                  const AttentionInputs& inputs,
+                                                  const AttentionOutputs& actual) {
+  std::vector<Comparison> all;
+  ReferenceOutputs sinks;
+  for (int64_t b = 0; b < packed.count(); ++b) {
+    const Sizes sizes = packed.of_sequence(b);
+    const AttentionOutputs part = packed.outputs(b, problem, actual);
+    LSSAR_ASSIGN_OR_RETURN(
+        const ReferenceOutputs reference,
+        checked_reference(problem, sizes, packed.inputs(b, problem, inputs),
+                          options.execution.quiet()));
+    if (sizes.seq_q == 0) continue;
+    add_sinks(reference, &sinks);
+    for (Comparison& one : compare_all(problem, sizes, checked_tensors(problem, part), reference)) {
+      one.name += fmt::format("[{}]", b);
+      all.push_back(std::move(one));
+    }
+  }
+  if (actual.grad_sink.empty()) return all;
+  const CheckedTensor dsink = {OutputTensor::kDsink, "dsink", actual.grad_sink};
+  all.push_back(compare_all(problem, packed.tensors(), {dsink}, sinks).front());
+  return all;
+}
+
 Result<int> verify(const VerifyOptions& options) {
   LSSAR_RETURN_IF_ERROR(options.data.kind().status());
   LSSAR_ASSIGN_OR_RETURN(const Problem problem, options.problem.problem());
-  LSSAR_ASSIGN_OR_RETURN(const Sizes sizes, options.problem.sizes());
+  PackedSequences packed;
+  Sizes sizes;
+  if (options.lengths.is_given()) {
+    LSSAR_ASSIGN_OR_RETURN(packed, options.lengths.sequences(problem));
+    sizes = packed.tensors();
+  } else {
+    LSSAR_ASSIGN_OR_RETURN(sizes, options.problem.sizes());
+  }
   LSSAR_ASSIGN_OR_RETURN(const EngineOptions engine_options,
                          options.execution.engine_options(options.schedule.target_name()));
   LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
@@ -74,15 +121,22 @@ Result<int> verify(const VerifyOptions& options) {
   LSSAR_ASSIGN_OR_RETURN(const ScheduleChooser chooser, options.schedule.chooser(*engine));
 
   LSSAR_ASSIGN_OR_RETURN(const AttentionInputs inputs, options.data.inputs(problem, sizes));
+  const bool quiet = options.execution.quiet();
   LSSAR_ASSIGN_OR_RETURN(
       const AttentionOutputs actual,
-      run_attention(*engine, problem, sizes, chooser, inputs, options.execution.quiet()));
-  if (!options.execution.quiet() && !options.json) print_report(*engine, actual.passes);
+      options.lengths.is_given()
+          ? run_sequences(*engine, problem, sizes, packed.call(), chooser, inputs, quiet)
+          : run_attention(*engine, problem, sizes, chooser, inputs, quiet));
+  if (!quiet && !options.json) print_report(*engine, actual.passes);
 
-  LSSAR_ASSIGN_OR_RETURN(const ReferenceOutputs reference,
-                         checked_reference(problem, sizes, inputs, options.execution.quiet()));
-  const std::vector<Comparison> all =
-      compare_all(problem, sizes, checked_tensors(problem, actual), reference);
+  std::vector<Comparison> all;
+  if (options.lengths.is_given()) {
+    LSSAR_ASSIGN_OR_RETURN(all, compare_sequences(options, problem, packed, inputs, actual));
+  } else {
+    LSSAR_ASSIGN_OR_RETURN(const ReferenceOutputs reference,
+                           checked_reference(problem, sizes, inputs, quiet));
+    all = compare_all(problem, sizes, checked_tensors(problem, actual), reference);
+  }
   options.json ? print_verdict_json(options, problem, *engine, actual, all)
                : print_verdict(options, problem, actual, all);
   return static_cast<int>(all_passed(all) ? kDone : kWrongNumbers);
@@ -97,6 +151,7 @@ void add_verify(CLI::App& app, Action* action) {
   options->schedule.add_to(*sub, "architecture to make it for (default: the device's own)");
   options->execution.add_to(*sub);
   options->data.add_to(*sub);
+  options->lengths.add_to(*sub);
   sub->add_flag("--json", options->json, "print one JSON object instead of text")->group("Output");
   sub->footer(
       "\nRandom inputs, rounded to the dtype, go through the kernels and through the definition "

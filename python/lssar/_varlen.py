@@ -1,0 +1,433 @@
+"""Attention over sequences of their own lengths: lssar.varlen_attention and
+lssar.attention_with_kv_cache. Names and layouts are those of FlashAttention's functions.
+
+A call takes the library's "Sequences" (lssar.h). As in _op there are two ways to the same kernels:
+an autograd.Function for plain calls, and operators, for torch 2.5 and later, where something looks
+at operators: torch.compile, modes, torch.func.
+"""
+
+from typing import NamedTuple, Optional, Tuple, Union
+
+import torch
+
+from . import _check, _launch, _op, _plans, _rules, _structs
+from ._library import library
+
+_MAX_LENGTH = 2**31 - 1
+_RANKS = {3: "[total, heads, dim]", 4: "[batch, length, heads, dim]"}
+
+
+class _Options(NamedTuple):
+    causal: bool
+    p: int
+    offset: float
+    score: str
+
+
+class _Lengths(NamedTuple):
+    """What a call says of its sequences. A tensor is int32 on the device of q, or None."""
+
+    batch: int
+    max_q: int
+    max_k: int
+    cu_q: Optional[torch.Tensor]
+    cu_k: Optional[torch.Tensor]
+    used_q: Optional[torch.Tensor]
+    used_k: Optional[torch.Tensor]
+
+    def leave_rows(self, x, cu, used):
+        """Whether some rows of x are in no sequence."""
+        return used is not None or cu is not None and not (cu[0] == 0 and cu[-1] == x.shape[0])
+
+
+# ---- Calls of the library
+
+_TENSORS = ("q", "k", "v", "o", "grad_o", "grad_q", "grad_k", "grad_v")
+_CALL = _structs.packer(
+    _structs.Call,
+    *("struct_size", "sizes"),
+    *(path for name in _TENSORS for path in (f"{name}.data", f"{name}.strides")),
+    *("saved_o", "saved_stats", "saved_x", "workspace", "workspace_bytes", "stream"),
+    *("num_threads", "sink", "grad_sink"),
+    *("cu_seqlens_q", "cu_seqlens_k", "seqused_q", "seqused_k", "total_q", "total_k"),
+)
+
+
+def _address(x):
+    return 0 if x is None else x.data_ptr()
+
+
+def _strides(x):
+    """Of batch, head and row."""
+    if x is None:
+        return bytes(_structs.Strides(0, 0, 0))
+    if x.dim() == 3:
+        return bytes(_structs.Strides(0, x.stride(1), x.stride(0)))
+    return bytes(_structs.Strides(x.stride(0), x.stride(2), x.stride(1)))
+
+
+def _alignment(tensors):
+    """16 if all pointers and strides are multiples of 16 bytes; else 0, a plan for all others too."""
+    bits = 0
+    for x in tensors:
+        bits |= x.data_ptr()
+        for stride in x.stride()[:-1]:
+            bits |= stride * x.element_size()
+    return 16 if bits % 16 == 0 else 0
+
+
+def _rows(x):
+    """Rows of all sequences together."""
+    return x.shape[0] if x.dim() == 3 else x.shape[0] * x.shape[1]
+
+
+def _problem(q, k, v, options):
+    heads, kv_heads = q.shape[-2], k.shape[-2]
+    return (_launch.DTYPES[q.dtype], q.shape[-1], v.shape[-1], heads, kv_heads, *options)
+
+
+def _run(name, q, k, v, lengths, options, sink, saved=None, **more):
+    """Runs one pass. `saved`: what the forward for training saved, or None if it is to save."""
+    alignment = _alignment((q, k, v, *more.values()))
+    key = (name != "forward", *_problem(q, k, v, options), alignment, True)
+    plan = _plans.plan(q.device.type, q.device.index or 0, key)
+    plan.prepare()
+    sizes = (lengths.batch, q.shape[-2], k.shape[-2], lengths.max_q, lengths.max_k)
+    bytes_o, bytes_stats, bytes_x, workspace_bytes = plan.varlen_needs(sizes, _rows(q), _rows(k))
+    if saved is None and name == "forward_train":
+        saved = q.new_empty((bytes_o + bytes_stats + bytes_x) // 4, dtype=torch.int32)
+    at = _address(saved)
+    workspace = q.new_empty(workspace_bytes, dtype=torch.uint8)
+    tensors = {"q": q, "k": k, "v": v, **more}
+    parts = [f(tensors.get(n)) for n in _TENSORS for f in (_address, _strides)]
+    call = _CALL.pack(
+        _structs.CALL_BYTES,
+        bytes(_structs.Sizes(*sizes)),
+        *parts,
+        *((at, at + bytes_o, at + bytes_o + bytes_stats) if at else (0, 0, 0)),
+        workspace.data_ptr(),
+        workspace_bytes,
+        0,  # the stream
+        torch.get_num_threads(),
+        _address(sink),
+        _address(more.get("grad_sink")),
+        *(_address(x) for x in lengths[3:]),
+        _rows(q),
+        _rows(k),
+    )
+    library().check(getattr(library(), f"execute_{name}")(plan.handle, call))
+    return saved
+
+
+def _new(like, shape, has_holes):
+    return like.new_zeros(shape) if has_holes else like.new_empty(shape)
+
+
+def _forward(name, q, k, v, lengths, options, sink):
+    """o, and what the forward for training saves."""
+    holes = lengths.leave_rows(q, lengths.cu_q, lengths.used_q)
+    o = _new(q, (*q.shape[:-1], v.shape[-1]), holes)
+    return o, _run(name, q, k, v, lengths, options, sink, o=o)
+
+
+def _backward(grad_o, saved, q, k, v, lengths, options, sink):
+    """Gradients of q, k, v, and of the sink if there is one."""
+    holes_q = lengths.leave_rows(q, lengths.cu_q, lengths.used_q)
+    holes_k = lengths.leave_rows(k, lengths.cu_k, lengths.used_k)
+    grads = {
+        "grad_q": _new(q, q.shape, holes_q),
+        "grad_k": _new(k, k.shape, holes_k),
+        "grad_v": _new(v, v.shape, holes_k),
+    }
+    if sink is not None:
+        grads["grad_sink"] = torch.empty_like(sink)
+    grad_o = grad_o if grad_o.stride(-1) == 1 else grad_o.contiguous()
+    _run("backward", q, k, v, lengths, options, sink, saved, grad_o=grad_o, **grads)
+    return tuple(grads.values())
+
+
+# ---- Autograd
+
+
+class _Varlen(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, q, k, v, sink, lengths, options):
+        o, saved = _forward("forward_train", q, k, v, lengths, options, sink)
+        ctx.save_for_backward(q, k, v, sink, saved, *lengths[3:])
+        ctx.sizes, ctx.options = lengths[:3], options
+        return o
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, grad_o):
+        q, k, v, sink, saved, *tensors = ctx.saved_tensors
+        lengths = _Lengths(*ctx.sizes, *tensors)
+        grads = _backward(grad_o, saved, q, k, v, lengths, ctx.options, sink)
+        return (*grads[:3], grads[3] if sink is not None else None, None, None)
+
+
+def _saved_size(q, v, options):
+    is_float32 = q.dtype == torch.float32
+    per_row = _plans.saved_floats_per_row(is_float32, v.shape[-1], options.p, options.offset)
+    return _rows(q) * q.shape[-2] * per_row
+
+
+def _define_operators():
+    """lssar::varlen_forward_train and lssar::varlen_backward, with shapes and autograd."""
+    Tensors = Tuple[torch.Tensor, torch.Tensor]
+    Grads = Tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
+    Maybe = Optional[torch.Tensor]
+
+    @torch.library.custom_op("lssar::varlen_forward_train", mutates_args=())
+    def forward_train(
+        q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sink: Maybe, cu_q: Maybe, cu_k: Maybe,
+        used_q: Maybe, used_k: Maybe, batch: int, max_q: int, max_k: int, causal: bool, p: int,
+        offset: float, score: str,
+    ) -> Tensors:  # fmt: skip
+        lengths = _Lengths(batch, max_q, max_k, cu_q, cu_k, used_q, used_k)
+        options = _Options(causal, p, offset, score)
+        o, saved = _forward("forward_train", q, k, v, lengths, options, sink)
+        # An operator's shapes leave room for X, whatever the schedule saves.
+        room = q.new_empty(_saved_size(q, v, options), dtype=torch.int32)
+        room[: saved.numel()] = saved
+        return o, room
+
+    @forward_train.register_fake
+    def _(q, k, v, sink, cu_q, cu_k, used_q, used_k, batch, max_q, max_k, *options):
+        saved = q.new_empty(_saved_size(q, v, _Options(*options)), dtype=torch.int32)
+        return q.new_empty((*q.shape[:-1], v.shape[-1])), saved
+
+    @torch.library.custom_op("lssar::varlen_backward", mutates_args=())
+    def backward(
+        grad_o: torch.Tensor, saved: torch.Tensor, q: torch.Tensor, k: torch.Tensor,
+        v: torch.Tensor, sink: Maybe, cu_q: Maybe, cu_k: Maybe, used_q: Maybe, used_k: Maybe,
+        batch: int, max_q: int, max_k: int, causal: bool, p: int, offset: float, score: str,
+    ) -> Grads:  # fmt: skip
+        lengths = _Lengths(batch, max_q, max_k, cu_q, cu_k, used_q, used_k)
+        options = _Options(causal, p, offset, score)
+        grads = _backward(grad_o, saved, q, k, v, lengths, options, sink)
+        return grads if sink is not None else (*grads, q.new_empty(0))
+
+    @backward.register_fake
+    def _(grad_o, saved, q, k, v, sink, *others):
+        grads = [x.new_empty(x.shape) for x in (q, k, v)]
+        return (*grads, q.new_empty(0) if sink is None else sink.new_empty(sink.shape))
+
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(output[1], *inputs[:8])
+        ctx.scalars = inputs[8:]
+        ctx.mark_non_differentiable(output[1])
+
+    def differentiate(ctx, grad_o, _):
+        saved, q, k, v, sink, *tensors = ctx.saved_tensors
+        grads = backward(grad_o, saved, q, k, v, sink, *tensors, *ctx.scalars)
+        of_sink = None if sink is None else grads[3]
+        return (*grads[:3], of_sink, *(None,) * (4 + len(ctx.scalars)))
+
+    forward_train.register_autograd(differentiate, setup_context=setup_context)
+    return forward_train
+
+
+_by_operator = _define_operators() if _op.HAS_OPERATORS else None
+
+
+def _attend(q, k, v, lengths, options, sink):
+    if not _op.is_plain_call(q, k, v, sink):
+        _op.need_operators("varlen_attention")
+        return _by_operator(q, k, v, sink, *lengths[3:], *lengths[:3], *options)[0]
+    if _op.wants_gradient(q, k, v, sink):
+        return _Varlen.apply(q, k, v, sink, lengths, options)
+    return _forward("forward", q, k, v, lengths, options, sink)[0]
+
+
+# ---- What calls may say
+
+
+def _check_lengths(name, x, count, q):
+    if x is None:
+        return
+    if not isinstance(x, torch.Tensor):
+        raise TypeError(f"{name}: {type(x).__name__}; must be a torch.Tensor")
+    if x.dtype != torch.int32:
+        raise TypeError(f"{name}: dtype {x.dtype}; must be torch.int32")
+    if x.shape != (count,) or not x.is_contiguous():
+        raise ValueError(
+            f"{name}: shape {tuple(x.shape)}, strides {x.stride()}; must be contiguous {(count,)}"
+        )
+    if x.device != q.device:
+        raise ValueError(f"{name}: on device '{x.device}'; must be on that of q, '{q.device}'")
+
+
+def _check_tensors(q, k, v, rank, options, sink):
+    _rules.check_scalars(*options[:3])
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if not isinstance(x, torch.Tensor):
+            raise TypeError(f"{name}: {type(x).__name__}; must be a torch.Tensor")
+        if x.dim() != rank:
+            raise ValueError(f"{name}: shape {tuple(x.shape)}; must be {_RANKS[rank]}")
+    if rank == 3:
+        q, k, v = (x.transpose(0, 1).unsqueeze(0) for x in (q, k, v))
+    else:
+        q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    _check.check_tensors(q, k, v)
+    _check.check_sink(sink, q, options.score, options.p, options.offset)
+
+
+def _longest(name, given, cu):
+    if given is None:
+        return int((cu[1:] - cu[:-1]).max()) if cu.shape[0] > 1 else 0
+    if not isinstance(given, int) or isinstance(given, bool) or not 0 <= given <= _MAX_LENGTH:
+        raise ValueError(f"{name}: {given!r}; must be an int from 0 to {_MAX_LENGTH}, or None")
+    return given
+
+
+def _plain_rows(x):
+    return x if x.stride(-1) == 1 else x.contiguous()
+
+
+def varlen_attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    cu_seqlens_k: torch.Tensor,
+    max_seqlen_q: Optional[int] = None,
+    max_seqlen_k: Optional[int] = None,
+    causal: bool = False,
+    p: Optional[int] = None,
+    offset: float = 1.0,
+    score: "Union[str, _rules.Score, None]" = None,
+    sink: Optional[torch.Tensor] = None,
+    seqused_q: Optional[torch.Tensor] = None,
+    seqused_k: Optional[torch.Tensor] = None,
+) -> torch.Tensor:
+    """lssar.attention over sequences that are packed one after another, differentiable once.
+
+    Args:
+        q: [total_q, heads, d]; k: [total_k, kv_heads, d]; v: [total_k, kv_heads, dv]; as for
+            lssar.attention. On the CPU, so far: there are no kernels for sequences on GPUs yet.
+        cu_seqlens_q: [sequences + 1], int32: rows cu_seqlens_q[b] to cu_seqlens_q[b + 1] of q are
+            sequence b. Numbers never decrease, and are at most total_q.
+        cu_seqlens_k: the same for k and v.
+        max_seqlen_q, max_seqlen_k: at least the longest sequence; None: it is looked up.
+        causal: the last query of a sequence sees all of its keys, and each query before it one less.
+        p, offset, score, sink: as for lssar.attention. N_i counts keys of the row's own sequence.
+        seqused_q, seqused_k: [sequences], int32: how many rows of each sequence are used, from its
+            first on. None: all.
+
+    Returns [total_q, heads, dv] in the dtype of q. Rows that are in no sequence are 0, and so are
+    gradients of such rows.
+
+    Raises TypeError or ValueError, which name the argument, and LssarError.
+    """
+    score, p = _rules.score_of(score, p)
+    options = _Options(causal, p, offset, score)
+    _check_tensors(q, k, v, 3, options, sink)
+    if not isinstance(cu_seqlens_q, torch.Tensor) or cu_seqlens_q.dim() != 1:
+        raise TypeError(f"cu_seqlens_q: {cu_seqlens_q!r}; must be a torch.Tensor [sequences + 1]")
+    batch = cu_seqlens_q.shape[0] - 1
+    if batch < 0:
+        raise ValueError("cu_seqlens_q: shape (0,); must have an entry, 0, even for no sequences")
+    for name, x, count in (
+        ("cu_seqlens_q", cu_seqlens_q, batch + 1),
+        ("cu_seqlens_k", cu_seqlens_k, batch + 1),
+        ("seqused_q", seqused_q, batch),
+        ("seqused_k", seqused_k, batch),
+    ):
+        _check_lengths(name, x, count, q)
+    if cu_seqlens_k is None:
+        raise TypeError("cu_seqlens_k: None; must be a torch.Tensor [sequences + 1]")
+    lengths = _Lengths(
+        batch,
+        _longest("max_seqlen_q", max_seqlen_q, cu_seqlens_q),
+        _longest("max_seqlen_k", max_seqlen_k, cu_seqlens_k),
+        cu_seqlens_q,
+        cu_seqlens_k,
+        seqused_q,
+        seqused_k,
+    )
+    options = options._replace(offset=float(offset))
+    return _attend(*(_plain_rows(x) for x in (q, k, v)), lengths, options, sink)
+
+
+@torch.no_grad()
+def attention_with_kv_cache(
+    q: torch.Tensor,
+    k_cache: torch.Tensor,
+    v_cache: torch.Tensor,
+    k: Optional[torch.Tensor] = None,
+    v: Optional[torch.Tensor] = None,
+    cache_seqlens: "Union[int, torch.Tensor, None]" = None,
+    causal: bool = True,
+    p: Optional[int] = None,
+    offset: float = 1.0,
+    score: "Union[str, _rules.Score, None]" = None,
+    sink: Optional[torch.Tensor] = None,
+) -> torch.Tensor:
+    """lssar.attention of new queries against caches of keys and values; not differentiable.
+
+    Args:
+        q: [batch, length, heads, d]; on the CPU, so far.
+        k_cache, v_cache: [batch, room, kv_heads, d] and [batch, room, kv_heads, dv].
+        k, v: [batch, new, kv_heads, d] and [batch, new, kv_heads, dv]: written into the caches behind
+            what they hold, before the attention. None: nothing is added.
+        cache_seqlens: how many keys each batch entry has in its cache, those of k not counted:
+            [batch], int32, or one number for all. None: all of `room`, or with k none.
+        causal: the last query sees all keys of its entry, and each query before it one less.
+        p, offset, score, sink: as for lssar.attention.
+
+    Returns [batch, length, heads, dv]. Keys beyond an entry's length are not read.
+
+    Raises TypeError or ValueError, which name the argument, and LssarError.
+    """
+    score, p = _rules.score_of(score, p)
+    options = _Options(causal, p, offset, score)
+    _check_tensors(q, k_cache, v_cache, 4, options, sink)
+    batch, room = k_cache.shape[:2]
+    used = _cache_lengths(q, k, v, k_cache, v_cache, cache_seqlens)
+    if k is not None:
+        _append(k_cache, v_cache, k, v, used)
+        used = used + k.shape[1]
+    lengths = _Lengths(batch, q.shape[1], room, None, None, None, used)
+    options = options._replace(offset=float(offset))
+    return _attend(_plain_rows(q), k_cache, v_cache, lengths, options, sink)
+
+
+def _cache_lengths(q, k, v, k_cache, v_cache, cache_seqlens):
+    """cache_seqlens as int32 [batch], and checks of everything that is about the caches."""
+    batch, room = k_cache.shape[:2]
+    for name, x in (("k_cache", k_cache), ("v_cache", v_cache)):
+        if x.stride(-1) != 1:
+            raise ValueError(f"{name}: strides {x.stride()}; the last must be 1")
+    if (k is None) != (v is None):
+        raise TypeError("k and v: one is None; must be both, or neither")
+    new = 0
+    if k is not None:
+        new = k.shape[1] if k.dim() == 4 else 0
+        for name, x, cache in (("k", k, k_cache), ("v", v, v_cache)):
+            wanted = (batch, new, *cache.shape[2:])
+            if x.shape != wanted or x.dtype != cache.dtype or x.device != cache.device:
+                raise ValueError(
+                    f"{name}: {x.dtype} {tuple(x.shape)} on '{x.device}'; must be {cache.dtype} "
+                    f"{wanted} on '{cache.device}', as the cache"
+                )
+    if cache_seqlens is None:
+        cache_seqlens = 0 if k is not None else room
+    if isinstance(cache_seqlens, int) and not isinstance(cache_seqlens, bool):
+        used = torch.full((batch,), cache_seqlens, dtype=torch.int32, device=q.device)
+    else:
+        _check_lengths("cache_seqlens", cache_seqlens, batch, q)
+        used = cache_seqlens
+    if batch and not (0 <= int(used.min()) and int(used.max()) + new <= room):
+        raise ValueError(
+            f"cache_seqlens: from {int(used.min())} to {int(used.max())}; must be from 0 to "
+            f"{room - new}, because the caches have room for {room} keys and {new} are added"
+        )
+    return used
+
+
+def _append(k_cache, v_cache, k, v, used):
+    rows = used.long()[:, None] + torch.arange(k.shape[1], device=k.device)
+    entries = torch.arange(k.shape[0], device=k.device)[:, None]
+    k_cache[entries, rows] = k
+    v_cache[entries, rows] = v

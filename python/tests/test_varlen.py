@@ -1,0 +1,193 @@
+"""Sequences of their own lengths: each against the definition, in float64, of that sequence alone."""
+
+import os
+import unittest
+
+os.environ["LSSAR_DEVICE"] = "cpu"  # before the first call
+
+import torch
+
+import lssar
+from definition import FLOOR, TOLERANCES
+from lssar import _op
+from lssar._reference import attention
+
+LENGTHS = ((5, 7), (0, 4), (33, 33), (1, 20), (3, 0))  # of queries and keys
+needs_operators = unittest.skipUnless(_op.HAS_OPERATORS, "operators need torch 2.5")
+
+
+def cumulative(lengths):
+    return torch.tensor([0, *lengths]).cumsum(0).to(torch.int32)
+
+
+def packed_inputs(heads=4, kv_heads=2, dim=16, dim_v=16, dtype=torch.float32, lengths=LENGTHS):
+    """q, k, v, leaves; cu_seqlens_q, cu_seqlens_k."""
+    generator = torch.Generator().manual_seed(11)
+    total_q, total_k = (sum(pair[i] for pair in lengths) for i in range(2))
+    shapes = ((total_q, heads, dim), (total_k, kv_heads, dim), (total_k, kv_heads, dim_v))
+    q, k, v = (torch.randn(s, generator=generator).to(dtype).requires_grad_() for s in shapes)
+    return q, k, v, *(cumulative([pair[i] for pair in lengths]) for i in range(2))
+
+
+def random_grad(o):
+    return torch.randn(o.shape, generator=torch.Generator().manual_seed(7)).to(o.dtype)
+
+
+def with_gradients(function, q, k, v, *lengths, **options):
+    o = function(q, k, v, *lengths, **options)
+    return (o.detach(), *torch.autograd.grad(o, (q, k, v), random_grad(o)))
+
+
+def one_by_one(q, k, v, cu_q, cu_k, causal=False, p=15, **options):
+    """The definition of each sequence, packed again."""
+    parts = []
+    for b in range(len(cu_q) - 1):
+        rows = (q[cu_q[b] : cu_q[b + 1]], k[cu_k[b] : cu_k[b + 1]], v[cu_k[b] : cu_k[b + 1]])
+        one = [x.transpose(0, 1)[None] for x in rows]
+        o = attention(*one, causal=causal, p=p, offset=1.0, **options)
+        parts.append(o[0].transpose(0, 1))
+    return torch.cat(parts)
+
+
+class Sequences(unittest.TestCase):
+    def assert_close(self, results, wanted, dtype):
+        for i, (x, y) in enumerate(zip(results, wanted)):
+            self.assertEqual(x.shape, y.shape)
+            allowed = TOLERANCES[dtype][i > 0] * y.norm().item() + FLOOR * y.numel() ** 0.5
+            error = (x.double() - y).norm().item()
+            self.assertTrue(error <= allowed, f"result {i}: |error| {error}, allowed {allowed}")
+
+    def check(self, q, k, v, *lengths, **options):
+        results = with_gradients(lssar.varlen_attention, q, k, v, *lengths, **options)
+        wide = [x.detach().double().requires_grad_() for x in (q, k, v)]
+        o = one_by_one(*wide, *lengths[:2], **options)
+        wanted = (o.detach(), *torch.autograd.grad(o, wide, random_grad(results[0]).double()))
+        self.assert_close(results, wanted, q.dtype)
+        with torch.no_grad():
+            alone = lssar.varlen_attention(q, k, v, *lengths, **options)
+        self.assert_close([alone], wanted[:1], q.dtype)
+
+    def test_forward_and_gradients(self):
+        for dtype in (torch.float32, torch.bfloat16):
+            for causal in (False, True):
+                with self.subTest(dtype=dtype, causal=causal):
+                    self.check(*packed_inputs(dtype=dtype), 33, 33, causal=causal)
+
+    def test_longest_is_looked_up(self):
+        self.check(*packed_inputs(), causal=True)
+
+    def test_score_functions(self):
+        self.check(*packed_inputs(dim_v=24), causal=True, p=0, score="softmax")
+
+    def test_views_of_one_tensor(self):
+        qkv = torch.randn(41, 3, 4, 16, generator=torch.Generator().manual_seed(2))
+        cu = cumulative([40, 1])
+        q, k, v = (x.requires_grad_() for x in qkv.unbind(1))
+        self.check(q, k, v, cu, cu, causal=True)
+
+    def test_a_sink(self):
+        q, k, v, *cu = packed_inputs()
+        sink = torch.randn(4, requires_grad=True)
+        options = {"causal": True, "score": "softmax,sink=per_head", "p": 0}
+        o = lssar.varlen_attention(q, k, v, *cu, sink=sink, **options)
+        (grad,) = torch.autograd.grad(o, sink, random_grad(o))
+        wide = [x.detach().double().requires_grad_() for x in (q, k, v, sink)]
+        wanted = one_by_one(*wide[:3], *cu, sink=wide[3], **options)
+        (wanted_grad,) = torch.autograd.grad(wanted, wide[3], random_grad(o).double())
+        self.assert_close([o.detach(), grad], [wanted.detach(), wanted_grad], torch.float32)
+
+    def test_rows_of_no_sequence_are_zeros(self):
+        q, k, v, cu_q, cu_k = packed_inputs()
+        options = {"causal": True, "seqused_q": (cu_q.diff() - 1).clamp(min=0).to(torch.int32)}
+        options["seqused_k"] = (cu_k.diff() - 2).clamp(min=0).to(torch.int32)
+        o, *grads = with_gradients(lssar.varlen_attention, q, k, v, cu_q, cu_k, **options)
+        for x in (o, grads[0]):
+            self.assertTrue((x[cu_q[1:][cu_q.diff() > 0].long() - 1] == 0).all())
+        for x in grads[1:]:
+            self.assertTrue((x[cu_k[1:][cu_k.diff() > 0].long() - 1] == 0).all())
+        self.assertTrue(o.isfinite().all())
+
+    @needs_operators
+    def test_compiled_and_under_func(self):
+        q, k, v, *cu = packed_inputs()
+
+        def function(q, k, v):
+            return lssar.varlen_attention(q, k, v, *cu, 33, 33, causal=True)
+
+        wanted = with_gradients(function, q, k, v)
+        for x, y in zip(with_gradients(torch.compile(function, backend="aot_eager"), q, k, v), wanted):
+            self.assertTrue(torch.equal(x, y))
+
+    def test_errors_name_the_argument(self):
+        q, k, v, cu_q, cu_k = packed_inputs()
+        falling = torch.tensor([0, 5, 3, 38, 39, 42], dtype=torch.int32)
+        for what, arguments, options in (
+            ("q: shape", (q[None], k, v, cu_q, cu_k), {}),
+            ("cu_seqlens_q: dtype torch.int64", (q, k, v, cu_q.long(), cu_k), {}),
+            ("cu_seqlens_k: shape", (q, k, v, cu_q, cu_k[:-1]), {}),
+            ("seqused_k: shape", (q, k, v, cu_q, cu_k), {"seqused_k": cu_k}),
+            ("max_seqlen_q: -1", (q, k, v, cu_q, cu_k, -1), {}),
+            ("cu_seqlens_q\\[2\\] = 3", (q, k, v, falling, cu_k, 40), {}),
+            ("cu_seqlens_q\\[3\\] = 38", (q, k, v, cu_q, cu_k, 32), {}),
+            ("p: 2000", (q, k, v, cu_q, cu_k), {"p": 2000}),
+        ):
+            with self.subTest(what=what):
+                with self.assertRaisesRegex((TypeError, ValueError, lssar.LssarError), what):
+                    lssar.varlen_attention(*arguments, **options)
+
+
+class Caches(unittest.TestCase):
+    def setUp(self):
+        generator = torch.Generator().manual_seed(5)
+        self.cache_k, self.cache_v, self.q, self.k, self.v = (
+            torch.randn(s, generator=generator)
+            for s in ((3, 50, 2, 16), (3, 50, 2, 16), (3, 2, 4, 16), (3, 2, 2, 16), (3, 2, 2, 16))
+        )
+        self.used = torch.tensor([0, 48, 17], dtype=torch.int32)
+
+    def test_new_keys_are_appended(self):
+        before = self.cache_k.clone()
+        o = lssar.attention_with_kv_cache(
+            self.q, self.cache_k, self.cache_v, self.k, self.v, cache_seqlens=self.used
+        )
+        for b, used in enumerate(self.used.tolist()):
+            self.assertTrue(torch.equal(self.cache_k[b, used : used + 2], self.k[b]))
+            self.assertTrue(torch.equal(self.cache_k[b, :used], before[b, :used]))
+            self.assertTrue(torch.equal(self.cache_k[b, used + 2 :], before[b, used + 2 :]))
+            inputs = (self.q[b], self.cache_k[b, : used + 2], self.cache_v[b, : used + 2])
+            one = [x.transpose(0, 1)[None].double() for x in inputs]
+            wanted = attention(*one, causal=True, p=15, offset=1.0)[0].transpose(0, 1)
+            self.assertTrue((o[b] - wanted).norm() <= 1e-5 * wanted.norm())
+
+    def test_keys_beyond_are_not_read(self):
+        self.cache_k[1, 48:] = self.cache_v[1, 48:] = float("nan")
+        o = lssar.attention_with_kv_cache(
+            self.q, self.cache_k, self.cache_v, cache_seqlens=self.used
+        )
+        self.assertTrue(o.isfinite().all())
+
+    def test_a_number_for_all(self):
+        one = torch.full((3,), 9, dtype=torch.int32)
+        results = [
+            lssar.attention_with_kv_cache(self.q, self.cache_k, self.cache_v, cache_seqlens=n)
+            for n in (9, one)
+        ]
+        self.assertTrue(torch.equal(*results))
+
+    def test_errors_name_the_argument(self):
+        good = (self.q, self.cache_k, self.cache_v)
+        many = torch.tensor([0, 51, 17], dtype=torch.int32)
+        for what, arguments, options in (
+            ("cache_seqlens: from 0 to 51", good, {"cache_seqlens": many}),
+            ("cache_seqlens: from 49 to 49", (*good, self.k, self.v), {"cache_seqlens": 49}),
+            ("k and v", (*good, self.k), {}),
+            ("k: torch.float32 \\(3, 2, 2, 8\\)", (*good, self.k[..., :8], self.v), {}),
+            ("q: shape", (self.q[0], *good[1:]), {}),
+        ):
+            with self.subTest(what=what):
+                with self.assertRaisesRegex((TypeError, ValueError), what):
+                    lssar.attention_with_kv_cache(*arguments, **options)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,126 @@
+#include "tools/lssar/call/sequence_lengths.h"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+
+#include <fmt/format.h>
+
+namespace lssar::command {
+namespace {
+
+int64_t longest(const std::vector<int32_t>& cu_seqlens) {
+  int64_t most = 0;
+  for (size_t b = 1; b < cu_seqlens.size(); ++b)
+    most = std::max<int64_t>(most, cu_seqlens[b] - cu_seqlens[b - 1]);
+  return most;
+}
+
+// Rows [first, end) of each head of `all`, which is [heads, total, dim].
+std::vector<float> rows(const std::vector<float>& all, int64_t heads, int64_t total, int64_t dim,
+                        int64_t first, int64_t end) {
+  std::vector<float> part;
+  if (all.empty()) return part;
+  for (int64_t head = 0; head < heads; ++head) {
+    const auto begin = all.begin() + head * total * dim;
+    part.insert(part.end(), begin + first * dim, begin + end * dim);
+  }
+  return part;
+}
+
+// Appends `text` to a list of sums.
+Status add_length(const std::string& text, std::vector<int32_t>& cu_seqlens) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  int64_t length = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), length);
+  const bool is_number = error == std::errc() && end == text.data() + text.size();
+  if (!is_number || length < 0 || length > kMost - cu_seqlens.back()) {
+    return invalid_argument(fmt::format(
+        "--lengths: '{}'; allowed are whole numbers from 0 whose sum is at most {}: one for a "
+        "sequence, or two, as in 5:7, for its queries and its keys",
+        text, kMost));
+  }
+  cu_seqlens.push_back(static_cast<int32_t>(cu_seqlens.back() + length));
+  return {};
+}
+
+}  // namespace
+
+Sizes PackedSequences::tensors() const {
+  return {1, heads, kv_heads, cu_seqlens_q.back(), cu_seqlens_k.back()};
+}
+
+Sizes PackedSequences::of_sequence(int64_t b) const {
+  return {1, heads, kv_heads, int64_t{cu_seqlens_q[b + 1]} - cu_seqlens_q[b],
+          int64_t{cu_seqlens_k[b + 1]} - cu_seqlens_k[b]};
+}
+
+SequencesOfCall PackedSequences::call() const {
+  SequencesOfCall call;
+  call.sizes = {count(), heads, kv_heads, longest(cu_seqlens_q), longest(cu_seqlens_k)};
+  call.sequences.cu_seqlens_q = cu_seqlens_q.data();
+  call.sequences.cu_seqlens_k = cu_seqlens_k.data();
+  call.sequences.total_q = cu_seqlens_q.back();
+  call.sequences.total_k = cu_seqlens_k.back();
+  return call;
+}
+
+AttentionInputs PackedSequences::inputs(int64_t b, const Problem& problem,
+                                        const AttentionInputs& all) const {
+  const auto of_q = [&](const std::vector<float>& values, int64_t dim) {
+    return rows(values, heads, cu_seqlens_q.back(), dim, cu_seqlens_q[b], cu_seqlens_q[b + 1]);
+  };
+  const auto of_k = [&](const std::vector<float>& values, int64_t dim) {
+    return rows(values, kv_heads, cu_seqlens_k.back(), dim, cu_seqlens_k[b], cu_seqlens_k[b + 1]);
+  };
+  return {of_q(all.q, problem.head_dim), of_k(all.k, problem.head_dim),
+          of_k(all.v, problem.head_dim_v), of_q(all.grad_o, problem.head_dim_v), all.sink};
+}
+
+AttentionOutputs PackedSequences::outputs(int64_t b, const Problem& problem,
+                                          const AttentionOutputs& all) const {
+  const auto of_q = [&](const std::vector<float>& values, int64_t dim) {
+    return rows(values, heads, cu_seqlens_q.back(), dim, cu_seqlens_q[b], cu_seqlens_q[b + 1]);
+  };
+  const auto of_k = [&](const std::vector<float>& values, int64_t dim) {
+    return rows(values, kv_heads, cu_seqlens_k.back(), dim, cu_seqlens_k[b], cu_seqlens_k[b + 1]);
+  };
+  AttentionOutputs part;
+  part.o = of_q(all.o, problem.head_dim_v);
+  // Saved tensors hold sequence after sequence.
+  const int64_t row = heads * problem.head_dim_v;
+  if (!all.saved_o.empty())
+    part.saved_o.assign(all.saved_o.begin() + cu_seqlens_q[b] * row,
+                        all.saved_o.begin() + cu_seqlens_q[b + 1] * row);
+  part.grad_q = of_q(all.grad_q, problem.head_dim);
+  part.grad_k = of_k(all.grad_k, problem.head_dim);
+  part.grad_v = of_k(all.grad_v, problem.head_dim_v);
+  return part;
+}
+
+void LengthsOption::add_to(CLI::App& app) {
+  app.add_option("--lengths", text_,
+                 "sequences of these lengths, packed one after another: 5,0,300; with other numbers "
+                 "of keys 5:7,0:3,300:300")
+      ->delimiter(',')
+      ->type_name("N,...")
+      ->group("Data");
+}
+
+Result<PackedSequences> LengthsOption::sequences(const Problem& problem) const {
+  if (problem.seq_q != 0 || problem.seq_k != 0 || problem.batch != 1) {
+    return invalid_argument(fmt::format(
+        "--lengths: given, but seq_q = {}, seq_k = {} and batch = {}; allowed are 0, 0 and 1",
+        problem.seq_q, problem.seq_k, problem.batch));
+  }
+  PackedSequences packed{{0}, {0}, problem.heads, problem.kv_heads};
+  for (const std::string& one : text_) {
+    const size_t colon = one.find(':');
+    LSSAR_RETURN_IF_ERROR(add_length(one.substr(0, colon), packed.cu_seqlens_q));
+    LSSAR_RETURN_IF_ERROR(add_length(colon == std::string::npos ? one : one.substr(colon + 1),
+                                     packed.cu_seqlens_k));
+  }
+  return packed;
+}
+
+}  // namespace lssar::command

@@ -1,0 +1,44 @@
+// --lengths: sequences of their own lengths, packed one after another, for `lssar verify`.
+// Threads: plain values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "base/status.h"
+#include "codegen/problem.h"
+#include "runtime/sequences.h"
+#include "tools/lssar/call/attention_run.h"
+
+namespace lssar::command {
+
+// The lengths of a call. Tensors hold all sequences as one batch entry.
+struct PackedSequences {
+  std::vector<int32_t> cu_seqlens_q, cu_seqlens_k;  // [sequences + 1]
+  int64_t heads = 1, kv_heads = 1;
+
+  int64_t count() const { return static_cast<int64_t>(cu_seqlens_q.size()) - 1; }
+  Sizes tensors() const;              // of all rows, as one batch entry
+  Sizes of_sequence(int64_t b) const;  // as a call of its own
+  SequencesOfCall call() const;       // refers to this
+
+  // The part of sequence b; sinks are shared.
+  AttentionInputs inputs(int64_t b, const Problem& problem, const AttentionInputs& all) const;
+  AttentionOutputs outputs(int64_t b, const Problem& problem, const AttentionOutputs& all) const;
+};
+
+class LengthsOption {
+ public:
+  void add_to(CLI::App& app);
+  bool is_given() const { return !text_.empty(); }
+  // kInvalidArgument: a length that is none, or a problem that fixes lengths or a batch.
+  Result<PackedSequences> sequences(const Problem& problem) const;
+
+ private:
+  std::vector<std::string> text_;
+};
+
+}  // namespace lssar::command
