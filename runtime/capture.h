@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "base/status.h"
+#include "cache/part_file.h"
 #include "codegen/emit.h"
 #include "codegen/sizes.h"
 #include "runtime/engine.h"
 #include "runtime/operands.h"
-#include "runtime/part_file.h"
 
 namespace lssar {
 

@@ -1,5 +1,5 @@
 // The bytes of a part file, and everything that may be wrong with them.
-#include "runtime/part_file.h"
+#include "cache/part_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "runtime/part_file.h"
+#include "cache/part_file.h"
 
 #include <fmt/format.h>
 
