@@ -1,6 +1,6 @@
 // Divides keys by their norms and packs them, once per kv head. Each block makes the panels of
-// kPackKeys keys. In the backward the values and 1 / |k| follow in a panel. Pairs are packed as
-// they are, and 1 / |k| follows. With few queries it multiplies keys by these instead
+// kPackKeys keys. In the backward the values and 1 / |k| follow in a panel. Pairs are not divided,
+// and 1 / |k| follows always. With few queries it multiplies keys by these instead
 // (cpu/few_queries.h).
 #pragma once
 
