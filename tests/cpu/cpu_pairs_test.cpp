@@ -5,6 +5,7 @@
 #include "device/cpu/cpu_features.h"
 #include "score/score_text.h"
 #include "tests/cpu/cpu_check.h"
+#include "tests/golden/golden_case.h"
 
 namespace lssar {
 namespace {
@@ -61,6 +62,31 @@ TEST(CpuPairs, Lengths) {
     check_pairs_training(problem, sizes_with(1, 4, 2, q, k), InputKind::kGauss);
   for (const InputKind kind : kSpecialKinds)
     check_pairs_training(problem, sizes_with(1, 1, 1, 100, 300), kind);
+}
+
+// The golden cases of the same kernels.
+TEST(CpuPairs, GoldenCasesAreReproduced) {
+  LSSAR_NEEDS_CPU_KERNELS();
+  const Problem problem = forward_problem(DType::kBf16, 64, 64, 15, true);
+  const auto names = golden_case_names();
+  ASSERT_TRUE(names.ok()) << names.status().to_string();
+  int cases = 0;
+  for (const std::string& name : *names) {
+    const auto golden = load_golden_case(name);
+    ASSERT_TRUE(golden.ok()) << golden.status().to_string();
+    const Problem& its = golden->problem;
+    if (its.dtype != problem.dtype || its.head_dim != 64 || its.head_dim_v != 64 || its.p != 15 ||
+        !its.causal || its.offset != problem.offset)
+      continue;
+    SCOPED_TRACE(name);
+    const auto expected = golden_reference(*golden);
+    ASSERT_TRUE(expected.ok()) << expected.status().to_string();
+    expect_gradients(problem, *expected,
+                     run_cpu_training(kPairsTarget, problem, golden->sizes,
+                                      {golden->q, golden->k, golden->v, golden->grad_o}));
+    ++cases;
+  }
+  EXPECT_GE(cases, 5);
 }
 
 // The last vectors of pairs, of numbers and of columns are parts of vectors. Rows are apart.
