@@ -5,7 +5,8 @@
 //   pairs   two coordinates, or two keys' values (kHasPairs). Keys and queries are as the caller
 //           has them, and the products are scaled.
 //
-// The kernels know a product by these functions only.
+// The kernels take steps by these functions. What else differs for pairs is in product.h,
+// pack_keys.h and, for scales and keys that are left out, beside their uses.
 #pragma once
 
 #include "templates/cpu/pairs.h"
