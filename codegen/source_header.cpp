@@ -228,9 +228,9 @@ std::string source_header(const std::string& name, const Problem& problem, const
                           const Target& target, const std::vector<Step>& steps) {
   SourceWriter out;
   out.line("// $name$: made by lssar; edit and compile it alone:", {{"name", name}});
-  out.line(target.is_cpu() ? "// clang++ -std=c++17 -O3 -march=$arch$ -c -x c++ FILE"
+  out.line(target.is_cpu() ? "// clang++ -std=c++17 -O3 $arch$ -c -x c++ FILE"
                            : "// nvcc -cubin -arch=$arch$ FILE",
-           {{"arch", target.name()}});
+           {{"arch", target.is_cpu() ? cpu_compile_options(target) : target.name()}});
   out.line("//");
   write_comment(out, "problem:  " + to_string(problem));
   out.line("// target:   $text$", {{"text", target.name()}});

@@ -56,8 +56,9 @@ std::vector<Target> known_targets() {
 }
 
 constexpr CpuLevel kCpuLevels[] = {
-    {"x86-64-v3", "AVX2, FMA and F16C", 8, 16},
-    {"x86-64-v4", "AVX-512 (F, BW, CD, DQ and VL)", 16, 32},
+    {"x86-64-v3", "AVX2, FMA and F16C", "x86-64-v3", "", 8, 16, false},
+    {"x86-64-v4", "AVX-512 (F, BW, CD, DQ and VL)", "x86-64-v4", "", 16, 32, false},
+    {"x86-64-v4-bf16", "AVX512_BF16", "x86-64-v4", "avx512bf16", 16, 32, true},
 };
 
 Target cpu_target(const CpuLevel& level) {
@@ -112,6 +113,12 @@ std::span<const CpuLevel> cpu_levels() { return kCpuLevels; }
 const CpuLevel& cpu_level(const Target& target) {
   return *std::find_if(std::begin(kCpuLevels), std::end(kCpuLevels),
                        [&](const CpuLevel& level) { return target.cpu == level.name; });
+}
+
+std::string cpu_compile_options(const Target& target) {
+  const CpuLevel& level = cpu_level(target);
+  const std::string architecture = fmt::format("-march={}", level.architecture);
+  return *level.feature == 0 ? architecture : fmt::format("{} -m{}", architecture, level.feature);
 }
 
 std::vector<std::string> known_target_names() {

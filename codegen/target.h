@@ -18,8 +18,8 @@ inline constexpr int kRegistersPerSm = 65536;
 inline constexpr int kReservedSharedBytes = 1024;
 
 struct Target {
-  // The level of a CPU target: "x86-64-v3" or "x86-64-v4". Empty for a GPU, which the fields below
-  // describe. For a CPU they are 0.
+  // The level of a CPU target: "x86-64-v3", "x86-64-v4" or "x86-64-v4-bf16". Empty for a GPU, which
+  // the fields below describe. For a CPU they are 0.
   std::string cpu;
   int major = 8;
   int minor = 0;
@@ -48,17 +48,22 @@ Result<Target> target_from_name(const std::string& name);
 std::vector<std::string> known_target_names();
 
 // One level of CPU targets: what its kernels are made of. Names and instructions are those of the
-// x86-64 psABI's levels.
+// x86-64 psABI's levels, and of one level more than it has.
 struct CpuLevel {
   const char* name;
   const char* instructions;  // that the level before lacks, for messages
+  const char* architecture;  // the psABI's level that it has, as compilers call it
+  const char* feature;       // what it has besides, as compilers call it; "" for nothing
   int lanes;                 // floats of a vector
   int registers;             // vectors
+  bool has_bf16_pairs;       // one instruction multiplies pairs of bf16 numbers and adds both
 };
 // The levels that have kernels. Each has all instructions of the one before.
 std::span<const CpuLevel> cpu_levels();
 // REQUIRES: target.is_cpu().
 const CpuLevel& cpu_level(const Target& target);
+// What clang++ is told of a level: "-march=x86-64-v4 -mavx512bf16".
+std::string cpu_compile_options(const Target& target);
 
 // The known target that suits a device of this compute capability best: an exact match, or the
 // newest one of the same major version that is not newer than the device. kUnsupported below 8.0.

@@ -47,25 +47,31 @@ class LlvmCompiler final : public Compiler {
 // sched_yield of a runtime library. a * b + c is contracted if it is one expression, whatever the
 // optimizer does, so that all kernels of a target round alike.
 std::vector<std::string> host_options(const Target& target) {
-  return {"-triple",
-          "x86_64-unknown-linux-gnu",
-          "-target-cpu",
-          target.name(),
-          "-emit-obj",
-          "-O3",
-          "-std=c++17",
-          "-x",
-          "c++",
-          "-ffp-contract=on",
-          "-mrelocation-model",
-          "pic",
-          "-pic-level",
-          "2",
-          "-nostdsysteminc",
-          "-nobuiltininc",
-          "-nostdinc++",
-          "-vectorize-loops",
-          "-vectorize-slp"};
+  const CpuLevel& level = cpu_level(target);
+  std::vector<std::string> options = {"-triple",
+                                      "x86_64-unknown-linux-gnu",
+                                      "-target-cpu",
+                                      level.architecture,
+                                      "-emit-obj",
+                                      "-O3",
+                                      "-std=c++17",
+                                      "-x",
+                                      "c++",
+                                      "-ffp-contract=on",
+                                      "-mrelocation-model",
+                                      "pic",
+                                      "-pic-level",
+                                      "2",
+                                      "-nostdsysteminc",
+                                      "-nobuiltininc",
+                                      "-nostdinc++",
+                                      "-vectorize-loops",
+                                      "-vectorize-slp"};
+  if (*level.feature != 0) {
+    options.push_back("-target-feature");
+    options.push_back(fmt::format("+{}", level.feature));
+  }
+  return options;
 }
 
 std::vector<std::string> gpu_options(const Target& target) {

@@ -131,7 +131,8 @@ class ShippedCompiler final : public Compiler {
 }  // namespace
 
 std::string shipped_kernel_name(const std::string& source, const Target& target) {
-  return to_hex(sha256(target.name() + '\n' + source_without_header(source)));
+  // A level's source that needs no instructions beyond its architecture is the architecture's too.
+  return to_hex(sha256(cpu_level(target).architecture + ('\n' + source_without_header(source))));
 }
 
 Result<std::shared_ptr<const Compiler>> make_shipped_compiler() {

@@ -15,7 +15,8 @@
 
 namespace lssar {
 
-// 64 hexadecimal digits that name a kernel by its source, without the header, and its target.
+// 64 hexadecimal digits that name a kernel by its source, without the header, and its target's
+// architecture. REQUIRES: target.is_cpu().
 std::string shipped_kernel_name(const std::string& source, const Target& target);
 
 // kMissing: there is no such library, or it is another version's.

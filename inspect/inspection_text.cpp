@@ -42,11 +42,16 @@ uint32_t total(const SassCounts& counts) {
   return sum;
 }
 
-// Instructions for each multiply-add of a vector in a CPU's loop of products, and for a score.
-std::string product_text(const SassLoop& loop, double score_multiply_adds) {
+// Instructions for each multiply-add of a vector in a CPU's loop of products, and for a score. A
+// product of pairs is two multiply-adds.
+std::string product_text(const SassKernel& kernel, const SassLoop& loop,
+                         double score_multiply_adds) {
   if (!loop.is_hot || score_multiply_adds <= 0) return "";
-  const double each =
-      double(total(loop.every_iteration)) / loop.every_iteration[size_t(SassClass::kFma)];
+  const auto pairs = std::count_if(loop.own.begin(), loop.own.end(), [&](uint32_t i) {
+    return kernel.instructions[i].opcode == "vdpbf16ps";
+  });
+  const double each = double(total(loop.every_iteration)) /
+                      (loop.every_iteration[size_t(SassClass::kFma)] + double(pairs));
   return fmt::format(
       "     {:>9} {}{:.2f} instructions per multiply-add of a vector, {:.1f} per score\n", "",
       std::string(size_t(loop.depth), ' '), each, each * score_multiply_adds);
@@ -64,7 +69,7 @@ std::string kernel_text(const SassKernel& kernel, double score_multiply_adds) {
     if (rare > 0)
       text += fmt::format("     {:>9} {}{} more that a branch may go around\n", "",
                           std::string(size_t(loop.depth), ' '), rare);
-    text += product_text(loop, score_multiply_adds);
+    text += product_text(kernel, loop, score_multiply_adds);
   }
   return text;
 }

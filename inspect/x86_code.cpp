@@ -22,7 +22,7 @@ bool starts_with_one_of(std::string_view text, std::initializer_list<std::string
 }
 
 SassClass vector_class(std::string_view opcode, std::string_view operands) {
-  if (starts_with_one_of(opcode, {"vfmadd", "vfnmadd", "vfmsub", "vfnmsub"}))
+  if (starts_with_one_of(opcode, {"vfmadd", "vfnmadd", "vfmsub", "vfnmsub", "vdpbf16ps"}))
     return SassClass::kFma;
   if (opcode.starts_with("vcvt")) return SassClass::kConvert;
   if (starts_with_one_of(opcode, {"vperm", "vshuf", "vunpck", "vinsert", "vextract", "vpshuf",

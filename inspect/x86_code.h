@@ -16,8 +16,9 @@ Result<std::string> disassemble_object(const std::string& object);
 
 // Parses the output of `objdump -d -M intel --no-show-raw-insn`. A kernel is a function. Here
 // kGlobal means loads and stores outside of the stack, kLocal loads and stores of vectors on the
-// stack (spilled registers and small arrays), and kExchange moves between lanes. A loop is hot if a
-// third of its instructions or more are multiply-adds. kInvalidArgument: it has no instruction.
+// stack (spilled registers and small arrays), and kExchange moves between lanes. Products of pairs
+// count as multiply-adds (kFma). A loop is hot if a third of its instructions or more are these.
+// kInvalidArgument: it has no instruction.
 Result<std::vector<SassKernel>> parse_x86(std::string_view listing);
 
 }  // namespace lssar

@@ -8,7 +8,7 @@ namespace lssar {
 namespace {
 
 // A core that does two multiply-adds of 8 floats in a cycle at 3 GHz. Assumed: no CPU has exactly
-// these.
+// these. A product of pairs takes as long as a multiply-add.
 constexpr double kTypicalGflopsPerLane = 12;
 constexpr double kTypicalL2Gbps = 80, kTypicalL3Gbps = 30, kTypicalMemoryGbps = 12;
 constexpr int64_t kTypicalL1 = 32 << 10, kTypicalL2 = 1 << 20, kTypicalL3 = 32 << 20;
@@ -21,8 +21,9 @@ CpuModel typical_cpu_model(const Target& target, const std::string& name, int nu
   cpu.target = target.name();
   cpu.num_threads = num_threads;
   cpu.lanes = cpu_level(target).lanes;
-  cpu.rates = {kTypicalGflopsPerLane * cpu.lanes, kTypicalL2Gbps, kTypicalL3Gbps,
-               kTypicalMemoryGbps};
+  const double gflops = kTypicalGflopsPerLane * cpu.lanes;
+  cpu.rates = {gflops, cpu_level(target).has_bf16_pairs ? 2 * gflops : 0, kTypicalL2Gbps,
+               kTypicalL3Gbps, kTypicalMemoryGbps};
   cpu.l1_bytes = kTypicalL1;
   cpu.l2_bytes = kTypicalL2;
   cpu.l3_bytes = kTypicalL3;
@@ -38,6 +39,8 @@ CpuModel measured_cpu_model(const Target& target, int num_threads) {
   const Target& measured = runs_it ? target : *widest;
   cpu.rates = cpu_rates(measured);
   cpu.rates.fma_gflops *= static_cast<double>(cpu.lanes) / cpu_level(measured).lanes;
+  if (!runs_it && cpu_level(target).has_bf16_pairs)
+    cpu.rates.pair_gflops = 2 * cpu.rates.fma_gflops;
   cpu.is_measured = true;
   if (!runs_it) cpu.name += " scaled from " + measured.name();
   if (features.l1_bytes > 0) cpu.l1_bytes = features.l1_bytes;
@@ -52,6 +55,7 @@ nlohmann::json to_json(const CpuModel& cpu) {
           {"num_threads", cpu.num_threads},
           {"is_measured", cpu.is_measured},
           {"fma_gflops_per_core", cpu.rates.fma_gflops},
+          {"pair_gflops_per_core", cpu.rates.pair_gflops},
           {"l2_gbps_per_core", cpu.rates.l2_gbps},
           {"l3_gbps_per_core", cpu.rates.l3_gbps},
           {"memory_gbps_per_core", cpu.rates.memory_gbps},

@@ -48,7 +48,9 @@ class CpuWork {
         vectors_(schedule.cpu.panel_keys / lanes_),
         query_slices_(static_cast<double>(sizes.batch) * static_cast<double>(sizes.heads)),
         key_slices_(static_cast<double>(sizes.batch) * static_cast<double>(sizes.kv_heads)),
-        element_bytes_(dtype_bytes(problem.dtype)) {}
+        element_bytes_(dtype_bytes(problem.dtype)),
+        panel_rows_(cpu_panel_rows(problem, target)),
+        has_pairs_(cpu_has_pairs(problem, target)) {}
 
   void run() {
     add_packing();
@@ -71,24 +73,28 @@ class CpuWork {
     return is_few ? 1 : rows;
   }
 
-  // `count` steps of a product's inner loop, which multiplies a number of each row by `vectors`
-  // vectors: sums, then loads of the vectors and of the rows' numbers.
-  void add_steps(double count, double vectors) {
+  // `numbers` numbers of a product's inner loop, which multiplies a number of each row by `vectors`
+  // vectors: sums, then loads of the vectors and of the rows' numbers. Products of pairs take two
+  // numbers in a step. They count as the multiply-adds that take as long.
+  void add_steps(double numbers, double vectors, bool are_pairs = false) {
+    const double count = are_pairs ? numbers / 2 : numbers;
+    const double duration =
+        are_pairs ? 2 * cpu_.rates.fma_gflops / std::max(cpu_.rates.pair_gflops, 1e-9) : 1;
     const double sums = rows_ * vectors;
     const double loads = rows_ + vectors;
     const double instructions = (sums + loads + kLoopInstructions) / kDecodedPerSlot;
-    at(amounts_, Resource::kTensor) += 2 * lanes_ * count * std::max(sums, kLeastSums);
+    at(amounts_, Resource::kTensor) += 2 * lanes_ * count * duration * std::max(sums, kLeastSums);
     at(amounts_, Resource::kShared) += count * std::max(loads, instructions);
   }
 
   // The products of `tiles` tiles, of rows by a panel's keys, with `dim` columns: a chunk of as
   // many columns as a panel has keys at a time, and what is left.
-  void add_columns(double tiles, int dim) {
+  void add_columns(double tiles, int dim, bool are_pairs = false) {
     const double steps = tiles * schedule_.cpu.panel_keys;
     const int chunks = dim / schedule_.cpu.panel_keys;
     const int rest = dim - chunks * schedule_.cpu.panel_keys;
-    add_steps(steps * chunks, vectors_);
-    if (rest > 0) add_steps(steps, std::ceil(static_cast<double>(rest) / lanes_));
+    add_steps(steps * chunks, vectors_, are_pairs);
+    if (rest > 0) add_steps(steps, std::ceil(static_cast<double>(rest) / lanes_), are_pairs);
   }
 
   // Sums of `rows` x `dim` numbers that are loaded and stored `times` times.
@@ -124,14 +130,14 @@ class CpuWork {
   }
 
   void add_packing() {
-    const double numbers = static_cast<double>(sizes_.seq_k) * cpu_panel_rows(problem_);
+    const double numbers = static_cast<double>(sizes_.seq_k) * panel_rows_;
     at(amounts_, Resource::kIssue) += key_slices_ * numbers / lanes_ * 6;
     at(amounts_, Resource::kDram) += key_slices_ * numbers * (element_bytes_ + 4);
   }
 
   // Bytes of a head's panels, and of its values.
   double panel_bytes() const {
-    return static_cast<double>(cpu_packed_bytes(problem_, schedule_, sizes_.seq_k));
+    return up(static_cast<double>(sizes_.seq_k), schedule_.cpu.panel_keys) * panel_rows_ * 4;
   }
   double value_bytes() const {
     return static_cast<double>(sizes_.seq_k) * problem_.head_dim_v * element_bytes_;
@@ -144,14 +150,15 @@ class CpuWork {
     const double vectors = rows_ * vectors_;  // of scores, in a tile
     blocks_ = all.blocks * query_slices_;
     // Pass 1, and what is computed again in pass 2.
-    add_steps((tiles + again) * problem_.head_dim, vectors_);
+    add_steps((tiles + again) * problem_.head_dim, vectors_, has_pairs_);
+    const double scaling = has_pairs_ ? 2 : 0;
     at(amounts_, Resource::kSpecial) +=
-        tiles * vectors * (softplus() + 2) + again * vectors * softplus();
+        tiles * vectors * (softplus() + scaling + 2) + again * vectors * (softplus() + scaling);
     // Pass 2: the weights, and the values.
     const bool has_x = sums_x(problem_, schedule_);
     at(amounts_, Resource::kSpecial) += tiles * vectors * (4 + power() + (has_x ? 2 : 0));
     for (int product = 0; product < (has_x ? 2 : 1); ++product)
-      add_columns(tiles, problem_.head_dim_v);
+      add_columns(tiles, problem_.head_dim_v, has_pairs_);
     add_forward_rows(tiles, again, has_x ? 2 : 1);
     add_forward_bytes(tiles, again);
   }
@@ -184,7 +191,7 @@ class CpuWork {
     const double kept = std::min<double>(cpu.kept_keys, up(double(sizes_.seq_k), cpu.block_keys));
     const double kept_bytes = 4 * rows_ * kept;
     const double head = panel_bytes() + value_bytes() + kept_bytes;
-    add_bytes((tiles + again) * cpu.panel_keys * problem_.head_dim * 4, head);
+    add_bytes((tiles + again) * cpu.panel_keys * panel_rows_ * 4, head);
     add_bytes(tiles * cpu.panel_keys * problem_.head_dim_v * element_bytes_, head);
     // Written in pass 1 and read in pass 2, with the panels in between.
     const double scores = tiles * rows_ * cpu.panel_keys;
@@ -197,7 +204,7 @@ class CpuWork {
   // A function that makes tiles of scores and gradients, and multiplies `dims` columns by them.
   // `tiles`: of rows by a panel. `steps`: of the sums' rows, between their load and their store.
   void add_gradients(double tiles, std::initializer_list<int> dims, double steps) {
-    add_steps(tiles * (problem_.head_dim + problem_.head_dim_v), vectors_);
+    add_steps(tiles * (problem_.head_dim + problem_.head_dim_v), vectors_, has_pairs_);
     const double vectors = tiles * rows_ * vectors_;
     // Two divisions take 12 slots; the rest is a product each.
     const double around = 36;
@@ -214,8 +221,7 @@ class CpuWork {
     const double tile_bytes = 8 * grad_rows * grad_keys;
     const double chunks = std::ceil(columns / schedule_.cpu.panel_keys);
     add_bytes(scores * (6 * 4 + 4 * chunks), tile_bytes);
-    add_bytes(tiles * schedule_.cpu.panel_keys * cpu_panel_rows(problem_) * 4,
-              panel_bytes() + tile_bytes);
+    add_bytes(tiles * schedule_.cpu.panel_keys * panel_rows_ * 4, panel_bytes() + tile_bytes);
     // The sums of a tile's rows or keys are read and written again for every tile.
     const double sum_rows = steps == grad_rows ? grad_keys : grad_rows;
     add_bytes(scores / steps * columns * 8, 4 * sum_rows * columns + tile_bytes);
@@ -253,6 +259,8 @@ class CpuWork {
   const int lanes_;
   const double rows_, vectors_;  // of a tile of accumulators
   const double query_slices_, key_slices_, element_bytes_;
+  const int panel_rows_;
+  const bool has_pairs_;
   Amounts amounts_ = {};
   double blocks_ = 0;  // of the kernel with the fewest
 };
@@ -306,7 +314,10 @@ CostEstimate estimate_cpu(const Problem& problem, const Sizes& sizes, const Sche
   estimate.wave_factor = wave;
   estimate.launch_ms = work.launches() * (busy > 1 ? kWakeMs : kLaunchMs);
   estimate.ms = combine(estimate.terms_ms, estimate.hidden) * wave + estimate.launch_ms;
-  estimate.lower_bound_ms = 2 * multiplied / rates[0] / kPeakMargin;
+  const double peak = cpu_has_pairs(problem, target)
+                          ? std::max(1.0, cpu.rates.pair_gflops / cpu.rates.fma_gflops)
+                          : 1;
+  estimate.lower_bound_ms = 2 * multiplied / (rates[0] * peak) / kPeakMargin;
   const auto largest = std::max_element(estimate.terms_ms.begin(), estimate.terms_ms.end());
   estimate.limit = static_cast<Resource>(largest - estimate.terms_ms.begin());
   return estimate;

@@ -112,7 +112,7 @@ void write_shape(SourceWriter& out, const Problem& problem, const Schedule& sche
   constant("kRows", cpu.rows);
   constant("kPanelKeys", cpu.panel_keys);
   constant("kPanelVectors", cpu.panel_keys / lanes);
-  constant("kPanelRows", cpu_panel_rows(problem));
+  constant("kPanelRows", cpu_panel_rows(problem, target));
   constant("kPackKeys", cpu_pack_keys(schedule));
   constant("kGroups", cpu_groups(problem));
   constant("kBlockKeys", cpu.block_keys);
@@ -142,9 +142,13 @@ std::string config_source(const Problem& problem, const Schedule& schedule, cons
   out.open("struct Config");
   out.line("using Element = $type$;", {{"type", element_type(problem.dtype)}});
   out.line("using SavedX = $type$;", {{"type", problem.dtype == DType::kFp32 ? "float" : "Bf16"}});
-  out.line("using Vector = VectorOf<$lanes$>::Floats;",
-           {{"lanes", std::to_string(cpu_level(target).lanes)}});
+  const std::string lanes = std::to_string(cpu_level(target).lanes);
+  out.line("using Vector = VectorOf<$lanes$>::Floats;", {{"lanes", lanes}});
+  const bool has_pairs = cpu_has_pairs(problem, target);
+  out.line("using Factors = VectorOf<$lanes$>::$type$;",
+           {{"lanes", lanes}, {"type", has_pairs ? "Words" : "Floats"}});
   write_shape(out, problem, schedule, target);
+  out.constant("bool", "kHasPairs", flag(has_pairs));
   out.constant("bool", "kIsBackward", flag(is_backward));
   out.constant("bool", "kIsTraining", flag(problem.pass == Pass::kForwardTrain));
   out.constant("bool", "kTakesFewQueries", flag(takes_few_queries(problem)));

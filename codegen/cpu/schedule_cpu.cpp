@@ -174,6 +174,17 @@ int cpu_panel_rows(const Problem& problem) {
   return problem.head_dim + (is_backward ? problem.head_dim_v + 1 : 0);
 }
 
+bool cpu_has_pairs(const Problem& problem, const Target& target) {
+  return problem.dtype == DType::kBf16 && cpu_level(target).has_bf16_pairs;
+}
+
+int cpu_panel_rows(const Problem& problem, const Target& target) {
+  if (!cpu_has_pairs(problem, target)) return cpu_panel_rows(problem);
+  const bool is_backward = problem.pass == Pass::kBackward;
+  const int numbers = problem.head_dim + (is_backward ? problem.head_dim_v : 0);
+  return std::max(numbers / 2 + 1, kCpuFewRows);
+}
+
 int64_t cpu_query_sum_bytes(const Problem& problem, int64_t seq_q) {
   constexpr int kMostLanes = 16;  // of any level
   const int64_t pitch = (problem.head_dim + kMostLanes - 1) / kMostLanes * kMostLanes;

@@ -28,7 +28,8 @@ Registers cpuid(unsigned leaf, unsigned subleaf = 0) {
 
 // The compiler's run-time library looks at the operating system's saved registers too.
 std::string find_level() {
-  if (__builtin_cpu_supports("x86-64-v4")) return "x86-64-v4";
+  if (__builtin_cpu_supports("x86-64-v4"))
+    return __builtin_cpu_supports("avx512bf16") ? "x86-64-v4-bf16" : "x86-64-v4";
   return __builtin_cpu_supports("x86-64-v3") ? "x86-64-v3" : "";
 }
 
@@ -84,13 +85,18 @@ Result<Target> cpu_target_for(const std::string& name, const CpuFeatures& featur
     return invalid_argument(
         fmt::format("target = \"{}\": with device = cpu allowed are{}", name, names));
   }
+  // What the levels above the machine's have, up to the target's.
+  std::string lacking;
+  bool is_above = false;
   for (const CpuLevel& level : cpu_levels()) {
-    if (level.name == target.cpu) return target;
-    if (level.name == features.level) break;
+    if (is_above) lacking += fmt::format("{}{}", lacking.empty() ? "" : "; ", level.instructions);
+    if (level.name == target.cpu) break;
+    is_above = is_above || level.name == features.level;
   }
+  if (lacking.empty()) return target;
   return unsupported(
       fmt::format("target = \"{}\": this machine's CPU ({}) runs {} and below; it lacks {}",
-                  target.cpu, features.name, features.level, cpu_level(target).instructions));
+                  target.cpu, features.name, features.level, lacking));
 }
 
 }  // namespace lssar

@@ -74,6 +74,19 @@ __attribute__((target("avx512f"))) float multiply_v4(int64_t steps) {
   return _mm512_cvtss_f32(sums[0]);
 }
 
+__attribute__((target("avx512f,avx512bf16"))) float multiply_pairs(int64_t steps) {
+  const __m256i one = _mm256_set1_epi16(0x3f80);
+  const auto factor = reinterpret_cast<__m512bh>(_mm512_broadcast_i64x4(one));
+  __m512 sums[kSums];
+  for (int i = 0; i < kSums; ++i) sums[i] = _mm512_set1_ps(static_cast<float>(i));
+  for (int64_t step = 0; step < steps; ++step) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kSums; ++i) sums[i] = _mm512_dpbf16_ps(sums[i], factor, factor);
+  }
+  for (int i = 1; i < kSums; ++i) sums[0] = _mm512_add_ps(sums[0], sums[i]);
+  return _mm512_cvtss_f32(sums[0]);
+}
+
 __attribute__((target("avx2"))) int64_t read_bytes(const char* from, size_t bytes) {
   __m256i sums[4] = {};
   for (size_t at = 0; at + 128 <= bytes; at += 128) {
@@ -88,12 +101,11 @@ __attribute__((target("avx2"))) int64_t read_bytes(const char* from, size_t byte
   return _mm256_extract_epi64(all, 0);
 }
 
-double measure_products(int lanes) {
+// `multiply` does `flop` FLOP in each of kSums instructions of a step.
+double measure_products(float (*multiply)(int64_t), double flop) {
   volatile float sink = 0;
-  const double least = least_run_seconds(kProductRuns, [&] {
-    sink = lanes == 16 ? multiply_v4(kProductSteps) : multiply_v3(kProductSteps);
-  });
-  return 2.0 * lanes * kSums * static_cast<double>(kProductSteps) / least * 1e-9;
+  const double least = least_run_seconds(kProductRuns, [&] { sink = multiply(kProductSteps); });
+  return flop * kSums * static_cast<double>(kProductSteps) / least * 1e-9;
 }
 
 // Reads the first `bytes` again and again, at least `least_bytes` of them in a run.
@@ -108,7 +120,10 @@ double measure_gbps(const char* from, size_t bytes, size_t least_bytes, int runs
 
 CpuRates measure_rates(const Target& target) {
   CpuRates rates;
-  rates.fma_gflops = measure_products(cpu_level(target).lanes);
+  const CpuLevel& level = cpu_level(target);
+  rates.fma_gflops =
+      measure_products(level.lanes == 16 ? multiply_v4 : multiply_v3, 2.0 * level.lanes);
+  if (level.has_bf16_pairs) rates.pair_gflops = measure_products(multiply_pairs, 4.0 * level.lanes);
   const CpuFeatures& cpu = cpu_features();
   const int64_t l2 = cpu.l2_bytes > 0 ? cpu.l2_bytes : kUnknownL2Bytes;
   const int64_t l3 = cpu.l3_bytes > 0 ? cpu.l3_bytes : kUnknownL3Bytes;

@@ -8,6 +8,7 @@ namespace lssar {
 // What one core reaches. Other cores may be busy meanwhile.
 struct CpuRates {
   double fma_gflops = 0;   // float32, two for each multiply-add
+  double pair_gflops = 0;  // pairs of bf16, four for each pair; 0: the level has no such products
   double l2_gbps = 0;      // reading 10^9 bytes per second from the second-level cache
   double l3_gbps = 0;      // from the third-level cache
   double memory_gbps = 0;  // from memory

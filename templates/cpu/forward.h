@@ -10,7 +10,8 @@
 
 namespace lssar_device {
 
-// Loads queries times c_i log2(e) / |q_i| as [num_rows][head_dim]. Rows past the end see no keys.
+// Loads queries times c_i log2(e) / |q_i| as [num_rows][head_dim], or as pairs. Rows past the end
+// see no keys.
 template <class Config>
 LSSAR_HOST void load_queries(const AttentionParams& params, const RowPlace& place, int num_rows,
                              float* queries, RowState* rows) {
@@ -20,10 +21,9 @@ LSSAR_HOST void load_queries(const AttentionParams& params, const RowPlace& plac
     rows[r] = RowState{};
     rows[r].visible = visible;
     rows[r].largest_score = -infinity();
-    load_query<Config>(params, place, row, visible, queries + r * Config::kHeadDim,
-                       [&](float squares) LSSAR_WIDE {
-                         return query_scale<Config>(squares, visible);
-                       });
+    rows[r].score_scale = load_query<Config>(
+        params, place, row, visible, queries + r * Config::kHeadDim,
+        [&](float squares) LSSAR_WIDE { return query_scale<Config>(squares, visible); });
   }
 }
 
@@ -107,6 +107,9 @@ LSSAR_HOST void activate_block(const AttentionParams& params, const RowPlace& pl
       Floats<Config> acc[kRows][Config::kPanelVectors];
       multiply_keys<Config, kRows, Config::kHeadDim>(
           scratch.queries + g * kRows * Config::kHeadDim, panel, acc);
+      if constexpr (Config::kHasPairs)
+        scale_products<Config, kRows>(
+            panel, [&](int r) LSSAR_WIDE { return rows[g * kRows + r].score_scale; }, acc);
       store_tile<Config, kRows, Config::kPanelKeys>(at, acc);
       const bool is_masked = first_key + key + Config::kPanelKeys > whole[g];
       // A score of -infinity adds less than a float of the sum resolves.
@@ -131,14 +134,15 @@ LSSAR_HOST Floats<Config> weight_of(Floats<Config> activation, const WeightScale
   return u * slope;
 }
 
-// Lists the keys of a panel that have a number of at least `least`.
+// Lists the keys of a panel, or pairs of keys, that have a number of at least `least`.
 template <class Config>
 LSSAR_HOST void list_live_keys(const float* most, int first_key, int keys, float least,
                                LiveSteps<Config::kBlockKeys>& live) {
-  for (int key = 0; key < Config::kPanelKeys && first_key + key < keys; ++key) {
+  constexpr int kTogether = Config::kHasPairs ? 2 : 1;
+  for (int key = 0; key < Config::kPanelKeys && first_key + key < keys; key += kTogether) {
     live.steps[live.count] = first_key + key;
-    live.places[live.count] = first_key * Config::kRows + key;
-    live.count += most[key] >= least;
+    live.places[live.count] = first_key * Config::kRows + key / kTogether;
+    live.count += most[key] >= least || most[key + kTogether - 1] >= least;
   }
 }
 
@@ -157,13 +161,14 @@ LSSAR_HOST void weigh_block(int keys, RowState* rows, float* scores, float* slop
     LSSAR_UNROLL
     for (int i = 0; i < kRows * kVectors; ++i) {
       const int r = i / kVectors, at = key * kRows + i * Config::kLanes;
+      const int row = key * kRows + r * Config::kPanelKeys;
       Floats<Config> slope = {};
       const Floats<Config> weight =
           weight_of<Config>(load<Config>(scores + at), rows[r].scale, slope);
-      store<Config>(scores + at, weight);
+      store_weights<Config>(scores + row, i % kVectors, weight);
       weight_sums[r] += weight;
       if constexpr (Config::kSumsX) {
-        store<Config>(slopes + at, slope);
+        store_weights<Config>(slopes + row, i % kVectors, slope);
         slope_sums[r] += slope;
       }
       most[i % kVectors] = larger<Config>(Config::kSumsX ? slope : weight, most[i % kVectors]);
@@ -190,11 +195,11 @@ LSSAR_HOST void add_values(const AttentionParams& params, const RowPlace& place,
       row_pointer<const Element>(params.v, place.batch, place.kv_head, first_key);
   if constexpr (Config::kSkipsKeys) {
     multiply_live_values<Config, Config::kRows, Config::kHeadDimV, Config::kPanelKeys>(
-        weights, values, params.v.row_stride, live, outputs, groups, group_weights);
+        weights, values, params.v.row_stride, keys, live, outputs, groups, group_weights);
   } else {
     multiply_values<Config, Config::kRows, Config::kHeadDimV, Config::kPanelKeys,
-                    Config::kPanelKeys, 1>(weights, values, params.v.row_stride, keys, outputs,
-                                           groups, group_weights);
+                    Config::kPanelKeys, 1, Config::kHasPairs>(weights, values, params.v.row_stride,
+                                                              keys, outputs, groups, group_weights);
   }
 }
 

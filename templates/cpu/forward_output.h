@@ -50,6 +50,7 @@ struct RowState {
   double slopes;        // the sum of u^(p - 1)
   float largest_score;  // in bits
   float m;              // largest U
+  float score_scale;    // kHasPairs: c_i log2(e) / |q_i|
   WeightScale scale;
 };
 

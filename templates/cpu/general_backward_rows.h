@@ -61,9 +61,7 @@ LSSAR_HOST void sum_epsilon(const AttentionParams& params, const RowPlace& place
   load_gradient_rows<Config>(params, place, num_rows, tile, rows);
   for (i64 key = 0; key < rows.most; key += Config::kPanelKeys) {
     const float* const panel = key_panel<Config>(params, slice, key / Config::kPanelKeys);
-    multiply_panel<Config, Config::kHeadDim>(tile.queries, panel, tile.weights);
-    multiply_panel<Config, Config::kHeadDimV>(
-        tile.grads, panel + Config::kHeadDim * Config::kPanelKeys, tile.gradients);
+    multiply_panel<Config>(tile, rows, panel, tile.weights, tile.gradients);
     for (int r = 0; r < Config::kRows; ++r)
       sums[r] += epsilon_sum<Config>(rows.constants[r], rows.visible[r], key,
                                      tile.weights + r * Config::kGradKeys,

@@ -13,7 +13,7 @@
 
 namespace lssar_device {
 
-// Loads queries times c_i / |q_i| as [kRows][head_dim]. Rows past the end see no keys.
+// Loads queries times c_i / |q_i| as [kRows][head_dim], or as pairs. Rows past the end see no keys.
 template <class Config, int kRows>
 LSSAR_HOST void load_general_queries(const AttentionParams& params, const RowPlace& place,
                                      float* queries, GeneralRow (&rows)[kRows]) {
@@ -24,10 +24,10 @@ LSSAR_HOST void load_general_queries(const AttentionParams& params, const RowPla
     row.visible = i < seq_q<Config>(params) ? visible_keys<Config>(params, i) : 0;
     row.largest_score = row.highest = -infinity();
     row.lowest = infinity();
-    load_query<Config>(params, place, i, row.visible, queries + r * Config::kHeadDim,
-                       [&](float squares) LSSAR_WIDE {
-                         return general_score_scale<Config>(squares, row.visible);
-                       });
+    row.score_scale = load_query<Config>(
+        params, place, i, row.visible, queries + r * Config::kHeadDim,
+        [&](float squares)
+            LSSAR_WIDE { return general_score_scale<Config>(squares, row.visible); });
     if (row.visible == 0) continue;
     row.bias = (float)Config::score_bias(row.visible);
     if constexpr (Config::kHasSink) row.sink_logit = params.sink[place.head];
@@ -61,6 +61,9 @@ struct GeneralBlock {
     for (int key = 0; key < all.keys; key += Config::kPanelKeys) {
       Floats<Config> acc[kRows][Config::kPanelVectors];
       multiply_keys<Config, kRows, Config::kHeadDim>(scratch.queries, panel, acc);
+      if constexpr (Config::kHasPairs)
+        scale_products<Config, kRows>(
+            panel, [&](int r) LSSAR_WIDE { return rows[r].score_scale; }, acc);
       LSSAR_UNROLL
       for (int r = 0; r < kRows; ++r) {
         LSSAR_UNROLL
@@ -102,7 +105,8 @@ struct GeneralBlock {
         weigh<Config>(scores, rows[r]);
       }
       const ScoreRow weights = scores_of(0, key);
-      multiply_values<Config, kRows, Config::kHeadDimV, Config::kPanelKeys, Config::kPanelKeys, 1>(
+      multiply_values<Config, kRows, Config::kHeadDimV, Config::kPanelKeys, Config::kPanelKeys, 1,
+                      Config::kHasPairs>(
           weights.first, row_pointer<const Element>(params.v, place.batch, place.kv_head, key),
           params.v.row_stride, weights.keys, scratch.outputs);
     }

@@ -9,6 +9,7 @@ namespace lssar_device {
 
 struct GeneralRow {
   i64 visible;            // keys that the row sees, from the first on
+  float score_scale;      // kHasPairs: c_i / |q_i|
   float bias;             // is added to scores
   float sink_logit;       // kHasSink
   float largest_score;    // kIsExponential: so far; -infinity before the first key
@@ -34,14 +35,19 @@ LSSAR_HOST float origin_of(const GeneralRow& row) {
 }
 
 // Calls act(vector of numbers, which of their keys the row sees) for all of a row's scores, and
-// writes what it returns.
-template <class Config, class Act>
+// writes what it returns: as numbers, or as the weights that values are multiplied by.
+template <class Config, bool kAreWeights = false, class Act>
 LSSAR_HOST void change_scores(const ScoreRow& scores, const GeneralRow& row, const Act& act) {
   float* at = scores.first;
   i64 seen = row.visible - scores.first_key;
   for (int key = 0; key < scores.keys; key += Config::kPanelKeys) {
     for (int c = 0; c < Config::kPanelKeys; c += Config::kLanes) {
-      store<Config>(at + c, act(load<Config>(at + c), seen_keys<Config>(seen)));
+      const Floats<Config> x = act(load<Config>(at + c), seen_keys<Config>(seen));
+      if constexpr (kAreWeights) {
+        store_weights<Config>(at, c / Config::kLanes, x);
+      } else {
+        store<Config>(at + c, x);
+      }
       seen -= Config::kLanes;
     }
     at += scores.pitch;
@@ -136,7 +142,7 @@ template <class Config>
 LSSAR_CALLED void weigh(const ScoreRow& scores, GeneralRow& row) {
   const GeneralRow known = row;
   Floats<Config> sum = {};
-  change_scores<Config>(scores, known, [&](Floats<Config> x, Ints<Config> is_seen) LSSAR_WIDE {
+  const auto weigh_scores = [&](Floats<Config> x, Ints<Config> is_seen) LSSAR_WIDE {
     Floats<Config> w = x;
     if constexpr (Config::kIsExponential) w = Config::phi(x - origin_of(known));
     if constexpr (Config::kSecondStage == 1)
@@ -152,7 +158,8 @@ LSSAR_CALLED void weigh(const ScoreRow& scores, GeneralRow& row) {
       sum += w;
     }
     return w;
-  });
+  };
+  change_scores<Config, true>(scores, known, weigh_scores);
   row.weights += lane_sum<Config>(sum);
 }
 

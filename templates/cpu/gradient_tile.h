@@ -54,20 +54,28 @@ LSSAR_HOST void load_gradient_rows(const AttentionParams& params, const RowPlace
       continue;
     }
     const i64 row = place.first_row + r;
-    load_row<Config, Config::kHeadDim>(
+    load_row_factors<Config, Config::kHeadDim>(
         row_pointer<const Element>(params.q, place.batch, place.head, row), query);
-    for (int d = 0; d < Config::kHeadDim; ++d) query[d] *= rows.constants[r].score_scale;
-    load_row<Config, Config::kHeadDimV>(
+    scale_query<Config>(rows.constants[r].score_scale, query);
+    load_row_factors<Config, Config::kHeadDimV>(
         row_pointer<const Element>(params.grad_o, place.batch, place.head, row), g);
   }
 }
 
-// Products of rows with a panel, to a part of the tile.
-template <class Config, int kDepth>
-LSSAR_HOST void multiply_panel(const float* numbers, const float* panel, float* to) {
+// Products of the tile's rows with a panel, to parts of the tile: scores, and g v.
+template <class Config>
+LSSAR_HOST void multiply_panel(const GradientTile<Config>& tile,
+                               const GradientRows<Config::kRows>& rows, const float* panel,
+                               float* scores, float* products) {
   Floats<Config> acc[Config::kRows][Config::kPanelVectors];
-  multiply_keys<Config, Config::kRows, kDepth>(numbers, panel, acc);
-  store_tile<Config, Config::kRows, Config::kGradKeys>(to, acc);
+  multiply_keys<Config, Config::kRows, Config::kHeadDim>(tile.queries, panel, acc);
+  if constexpr (Config::kHasPairs)
+    scale_products<Config, Config::kRows>(
+        panel, [&](int r) LSSAR_WIDE { return rows.constants[r].score_scale; }, acc);
+  store_tile<Config, Config::kRows, Config::kGradKeys>(scores, acc);
+  multiply_keys<Config, Config::kRows, Config::kHeadDimV>(
+      tile.grads, panel + steps_of<Config>(Config::kHeadDim) * Config::kPanelKeys, acc);
+  store_tile<Config, Config::kRows, Config::kGradKeys>(products, acc);
 }
 
 // What rows do not see of a panel becomes 0.
@@ -85,7 +93,7 @@ LSSAR_HOST void hide_panel(const GradientRows<Config::kRows>& rows, i64 first_ke
 template <class Config>
 LSSAR_HOST void differentiate_panel(const GradientRows<Config::kRows>& rows, const float* panel,
                                     float* weights, float* gradients) {
-  const float* const norms = panel + (Config::kPanelRows - 1) * Config::kPanelKeys;
+  const float* const norms = panel_norms<Config>(panel);
   constexpr int kVectors = Config::kPanelVectors, kTile = Config::kRows * kVectors;
   constexpr int kCount = vectors_at_once<Config>(kTile);
   LSSAR_ROLLED
@@ -142,11 +150,9 @@ LSSAR_CALLED void fill_tile(const AttentionParams& params, RowPlace place, int n
       }
       const float* const panel =
           key_panel<Config>(params, slice, (first_key + key) / Config::kPanelKeys);
-      multiply_panel<Config, Config::kHeadDim>(tile.queries, panel, weights);
-      multiply_panel<Config, Config::kHeadDimV>(
-          tile.grads, panel + Config::kHeadDim * Config::kPanelKeys, gradients);
+      multiply_panel<Config>(tile, rows, panel, weights, gradients);
       if constexpr (Config::kIsGeneral) {
-        const float* const norms = panel + (Config::kPanelRows - 1) * Config::kPanelKeys;
+        const float* const norms = panel_norms<Config>(panel);
         for (int r = 0; r < Config::kRows; ++r)
           general_differentiate<Config>(rows.constants[r], rows.visible[r], first_key + key, norms,
                                         weights + r * Config::kGradKeys,

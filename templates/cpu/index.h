@@ -28,7 +28,8 @@ struct SampleConfig {
   static constexpr bool kIsTraining = kTrains, kSumsX = kTrains, kNeedsX = kTrains;
   static constexpr bool kSumsDq = kTrains, kIsGeneral = false, kHasNorms = true;
   static constexpr bool kIsBackward = kTrains, kTakesFewQueries = !kTrains;
-  static constexpr bool kSkipsKeys = sizeof(T) == 2;
+  static constexpr bool kSkipsKeys = sizeof(T) == 2, kHasPairs = false;
+  using Factors = typename VectorOf<kWidth>::Floats;
   static constexpr double kLogHeadDim = 3.1780538303479458;
   static constexpr i64 kSeqQ = 0, kSeqK = 0;
   static constexpr bool kIsCausal = true;
@@ -41,6 +42,13 @@ struct SampleConfig {
   static LSSAR_HOST Vector softplus_polynomial(Vector u) { return -0.44f * u + 1.44f; }
   static LSSAR_HOST Vector power(Vector u) { return u * u * u; }
   static LSSAR_HOST Vector power_slope(Vector u) { return u * u; }
+};
+
+template <bool kTrains>
+struct SamplePairs : SampleConfig<Bf16, 16, 64, kTrains> {
+  static constexpr int kPanelRows = kTrains ? 12 + 20 + 1 : 12 + 1;
+  static constexpr bool kHasPairs = true;
+  using Factors = VectorOf<16>::Words;
 };
 
 // A score function of each class. kSecondStage 0: an exponential with a sink.
@@ -76,6 +84,8 @@ extern "C" void lssar_index(const lssar_device::AttentionParams* params, unsigne
   forward<SampleConfig<Bf16, 8, 16>>(*params, block, scratch);
   forward<SampleConfig<Fp16, 8, 16>>(*params, block, scratch);
   forward<SampleConfig<Fp16, 16, 64>>(*params, block, scratch);
+  pack_keys<SamplePairs<false>>(*params, block, scratch);
+  forward<SamplePairs<false>>(*params, block, scratch);
 }
 
 extern "C" void lssar_index_of_training(const lssar_device::AttentionParams* params, unsigned block,
@@ -90,6 +100,9 @@ extern "C" void lssar_index_of_training(const lssar_device::AttentionParams* par
   backward_dq_finish<SampleConfig<float, 16, 64, true>>(*params, block, scratch);
   backward_dkdv<SampleConfig<Bf16, 8, 16, true>>(*params, block, scratch);
   backward_dq<SampleConfig<Fp16, 8, 16, true>>(*params, block, scratch);
+  pack_keys<SamplePairs<true>>(*params, block, scratch);
+  forward<SamplePairs<true>>(*params, block, scratch);
+  backward_dkdv<SamplePairs<true>>(*params, block, scratch);
 }
 
 extern "C" void lssar_index_of_scores(const lssar_device::AttentionParams* params, unsigned block,

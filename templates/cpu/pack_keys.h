@@ -1,38 +1,61 @@
 // Divides keys by their norms and packs them, once per kv head. Each block makes the panels of
-// kPackKeys keys. In the backward the values and 1 / |k| follow in a panel. With few queries it
-// multiplies keys by these instead (cpu/few_queries.h).
+// kPackKeys keys. In the backward the values and 1 / |k| follow in a panel. Pairs are not divided,
+// and 1 / |k| follows always. With few queries it multiplies keys by these instead
+// (cpu/few_queries.h).
 #pragma once
 
+#include "templates/cpu/factors.h"
 #include "templates/cpu/few_queries.h"
 #include "templates/cpu/rows.h"
 #include "templates/cpu/shuffle.h"
 
 namespace lssar_device {
 
+// Loads the factors of kSteps steps from elements on, followed by zeros.
+template <class Config, int kSteps>
+LSSAR_HOST Floats<Config> load_steps(const typename Config::Element* from) {
+  if constexpr (Config::kHasPairs)
+    return (Floats<Config>)load_pairs<Config, kSteps>(from);
+  else
+    return load<Config, kSteps != Config::kLanes>(from);
+}
+
+// Adds the squares of a vector of factors.
+template <class Config>
+LSSAR_HOST Floats<Config> add_squares(Floats<Config> x, Floats<Config> sum) {
+  if constexpr (!Config::kHasPairs) return x * x + sum;
+  const Floats<Config> a = first_of<Config>((Words<Config>)x);
+  const Floats<Config> b = second_of<Config>((Words<Config>)x);
+  sum = a * a + sum;
+  return b * b + sum;
+}
+
 // Writes kDim coordinates of kLanes rows as columns of a panel. Returns the sums of their squares.
 // kIsPart: only `count` rows exist, and the others are zeros.
 template <class Config, int kDim, bool kIsPart>
 LSSAR_HOST Floats<Config> pack_columns(const typename Config::Element* from, i64 row_stride,
                                        int count, float* to) {
-  constexpr int kLanes = Config::kLanes;
+  constexpr int kLanes = Config::kLanes, kSteps = steps_of<Config>(kDim);
+  constexpr int kRest = kSteps % kLanes;
   Floats<Config> squares = {};
-  const auto pack = [&](int d, auto is_half) {
-    constexpr bool kIsHalf = decltype(is_half)::kValue;
+  const auto pack = [&](int step, auto is_last) {
+    constexpr int kCount = decltype(is_last)::kValue ? kRest : kLanes;
     Floats<Config> x[kLanes];
     LSSAR_UNROLL
     for (int i = 0; i < kLanes; ++i) {
       x[i] = Floats<Config>{};
-      if (!kIsPart || i < count) x[i] = load<Config, kIsHalf>(from + i * row_stride + d);
+      if (!kIsPart || i < count)
+        x[i] = load_steps<Config, kCount>(from + i * row_stride + step * (kDim / kSteps));
     }
     transpose<Config>(x);
     LSSAR_UNROLL
-    for (int i = 0; i < (kIsHalf ? kLanes / 2 : kLanes); ++i) {
-      squares = x[i] * x[i] + squares;
-      store<Config>(to + (d + i) * Config::kPanelKeys, x[i]);
+    for (int i = 0; i < kCount; ++i) {
+      squares = add_squares<Config>(x[i], squares);
+      store<Config>(to + (step + i) * Config::kPanelKeys, x[i]);
     }
   };
-  for (int d = 0; d + kLanes <= kDim; d += kLanes) pack(d, Constant<false>{});
-  if constexpr (kDim % kLanes != 0) pack(kDim / kLanes * kLanes, Constant<true>{});
+  for (int step = 0; step + kLanes <= kSteps; step += kLanes) pack(step, Constant<false>{});
+  if constexpr (kRest != 0) pack(kSteps - kRest, Constant<true>{});
   return squares;
 }
 
@@ -60,13 +83,15 @@ LSSAR_HOST void pack_panel(const AttentionParams& params, i64 batch, i64 head, i
     Floats<Config> inverse;
     LSSAR_UNROLL
     for (int i = 0; i < Config::kLanes; ++i) inverse[i] = inverse_norm<Config>(squares[i]);
-    for (int d = 0; d < Config::kHeadDim; ++d) {
+    for (int d = 0; !Config::kHasPairs && d < Config::kHeadDim; ++d) {
       float* const row = to + d * Config::kPanelKeys;
       store<Config>(row, load<Config>(row) * inverse);
     }
-    if constexpr (Config::kIsBackward) {
-      pack_rows<Config, Config::kHeadDimV>(params.v, batch, head, first_key + j, keys,
-                                           to + Config::kHeadDim * Config::kPanelKeys);
+    if constexpr (Config::kIsBackward)
+      pack_rows<Config, Config::kHeadDimV>(
+          params.v, batch, head, first_key + j, keys,
+          to + steps_of<Config>(Config::kHeadDim) * Config::kPanelKeys);
+    if constexpr (Config::kIsBackward || Config::kHasPairs) {
       for (int i = 0; i < Config::kLanes; ++i)
         if (first_key + j + i >= keys) inverse[i] = 0.0f;
       store<Config>(to + (Config::kPanelRows - 1) * Config::kPanelKeys, inverse);

@@ -1,7 +1,8 @@
 // The two products of a block of rows. Each has a tile of accumulators in registers and one loop. A
-// step of the loop multiplies a broadcast number of every row by a few vectors.
+// step of the loop multiplies a broadcast factor of every row by a few vectors.
 #pragma once
 
+#include "templates/cpu/factors.h"
 #include "templates/cpu/rows.h"
 
 namespace lssar_device {
@@ -15,17 +16,31 @@ LSSAR_HOST void multiply_keys(const float* rows, const float* panel,
     LSSAR_UNROLL
     for (int c = 0; c < Config::kPanelVectors; ++c) acc[r][c] = Floats<Config>{};
   }
-  for (int d = 0; d < kDepth; ++d) {
-    Floats<Config> keys[Config::kPanelVectors];
+  for (int step = 0; step < steps_of<Config>(kDepth); ++step) {
+    Factors<Config> keys[Config::kPanelVectors];
     LSSAR_UNROLL
     for (int c = 0; c < Config::kPanelVectors; ++c)
-      keys[c] = load<Config>(panel + d * Config::kPanelKeys + c * Config::kLanes);
+      keys[c] = load_factors<Config>(panel + step * Config::kPanelKeys + c * Config::kLanes);
     LSSAR_UNROLL
     for (int r = 0; r < kRows; ++r) {
-      const Floats<Config> number = splat<Config>(rows[r * kDepth + d]);
+      const Factors<Config> factor = splat_factor<Config>(rows + r * kDepth + step);
       LSSAR_UNROLL
-      for (int c = 0; c < Config::kPanelVectors; ++c) acc[r][c] = number * keys[c] + acc[r][c];
+      for (int c = 0; c < Config::kPanelVectors; ++c)
+        acc[r][c] = add_products<Config>(factor, keys[c], acc[r][c]);
     }
+  }
+}
+
+// kHasPairs: the scores of a panel's keys from their products, times 1 / |k|, times scale_of(row).
+template <class Config, int kRows, class ScaleOf>
+LSSAR_HOST void scale_products(const float* panel, const ScaleOf& scale_of,
+                               Floats<Config> (&acc)[kRows][Config::kPanelVectors]) {
+  LSSAR_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    const Floats<Config> scale = splat<Config>(scale_of(r));
+    LSSAR_UNROLL
+    for (int c = 0; c < Config::kPanelVectors; ++c)
+      acc[r][c] = acc[r][c] * load<Config>(panel_norms<Config>(panel) + c * Config::kLanes) * scale;
   }
 }
 
@@ -60,6 +75,17 @@ LSSAR_HOST void store_sums(const Floats<Config> (&acc)[kRows][kVectors], float* 
   }
 }
 
+// Stores vector c of a row's weights, which are at `row`. kHasPairs: rounded, and so in half the
+// memory, where activations are not needed any more.
+template <class Config>
+LSSAR_HOST void store_weights(float* row, int c, Floats<Config> weights) {
+  if constexpr (Config::kHasPairs) {
+    store_rounded<Config>(row + c * Config::kLanes / 2, weights);
+  } else {
+    store<Config>(row + c * Config::kLanes, weights);
+  }
+}
+
 // acc[r, c] += weights[r * kRowStep] values[c]. The last vector of values may be half a vector.
 template <class Config, bool kIsHalf, int kRowStep, int kRows, int kVectors>
 LSSAR_HOST void multiply_step(const float* weights, const typename Config::Element* values,
@@ -76,11 +102,32 @@ LSSAR_HOST void multiply_step(const float* weights, const typename Config::Eleme
   }
 }
 
+// The same for pairs of weights, and the values of two keys.
+template <class Config, bool kIsHalf, int kRowStep, int kRows, int kVectors>
+LSSAR_HOST void multiply_pair(const float* weights, const typename Config::Element* first,
+                              const typename Config::Element* second,
+                              Floats<Config> (&acc)[kRows][kVectors]) {
+  constexpr int kLast = (kVectors - 1) * Config::kLanes;
+  Words<Config> columns[kVectors];
+  LSSAR_UNROLL
+  for (int c = 0; c + 1 < kVectors; ++c)
+    columns[c] = pair_rows<Config>(first + c * Config::kLanes, second + c * Config::kLanes);
+  columns[kVectors - 1] = pair_rows<Config, kIsHalf>(first + kLast, second + kLast);
+  LSSAR_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    const Words<Config> pair = splat_pair<Config>(weights + r * kRowStep);
+    LSSAR_UNROLL
+    for (int c = 0; c < kVectors; ++c)
+      acc[r][c] = add_pair_products<Config>(pair, columns[c], acc[r][c]);
+  }
+}
+
 // outputs[r, c] += sum_j weights[r, j] values[j, c] for kVectors vectors of columns, the last of
 // which may be half a vector. Rows of outputs are kPitch numbers apart. Weights come in groups of
-// kGroup steps j; within one, weights[r, j] is at r * kRowStep + j * kStep.
+// kGroup steps j; within one, weights[r, j] is at r * kRowStep + j * kStep. kArePairs: a pair of
+// weights is where half as many numbers would be. The last one may have one key, and a weight of 0.
 template <class Config, int kRows, int kVectors, bool kIsHalf, int kPitch, int kGroup, int kRowStep,
-          int kStep>
+          int kStep, bool kArePairs>
 LSSAR_HOST void multiply_columns(const float* weights, const typename Config::Element* values,
                                  i64 row_stride, int steps, float* outputs) {
   Floats<Config> acc[kRows][kVectors];
@@ -88,17 +135,23 @@ LSSAR_HOST void multiply_columns(const float* weights, const typename Config::El
   for (int first = 0; first < steps; first += kGroup) {
     const int left = steps - first;
     const int count = left < kGroup ? left : kGroup;
-    for (int j = 0; j < count; ++j) {
-      multiply_step<Config, kIsHalf, kRowStep>(weights + j * kStep, values, acc);
-      values += row_stride;
+    for (int j = 0; j < count; j += kArePairs ? 2 : 1) {
+      if constexpr (kArePairs) {
+        multiply_pair<Config, kIsHalf, kRowStep>(weights + j / 2 * kStep, values,
+                                                 j + 1 < count ? values + row_stride : values, acc);
+        values += 2 * row_stride;
+      } else {
+        multiply_step<Config, kIsHalf, kRowStep>(weights + j * kStep, values, acc);
+        values += row_stride;
+      }
     }
     weights += kRows * kGroup;
   }
   store_sums<Config, kPitch>(acc, outputs);
 }
 
-// Steps of a product that matter: steps[i] is a row of values, and places[i] is where its weights
-// are, of the first row of outputs.
+// Steps of a product that matter: steps[i] is a row of values, or the first of a pair's, and
+// places[i] is where its weights are, of the first row of outputs.
 template <int kMost>
 struct LiveSteps {
   int count;
@@ -106,23 +159,31 @@ struct LiveSteps {
   int places[kMost];
 };
 
-// As multiply_columns, for some steps only.
+// As multiply_columns, for some steps only, of `keys` keys.
 template <class Config, int kRows, int kVectors, bool kIsHalf, int kPitch, int kRowStep, int kMost>
 LSSAR_HOST void multiply_live_columns(const float* weights, const typename Config::Element* values,
-                                      i64 row_stride, const LiveSteps<kMost>& live,
+                                      i64 row_stride, int keys, const LiveSteps<kMost>& live,
                                       float* outputs) {
   Floats<Config> acc[kRows][kVectors];
   load_sums<Config, kPitch>(outputs, acc);
-  for (int i = 0; i < live.count; ++i)
-    multiply_step<Config, kIsHalf, kRowStep>(weights + live.places[i],
-                                             values + live.steps[i] * row_stride, acc);
+  for (int i = 0; i < live.count; ++i) {
+    const typename Config::Element* const of_step = values + live.steps[i] * row_stride;
+    if constexpr (Config::kHasPairs) {
+      multiply_pair<Config, kIsHalf, kRowStep>(
+          weights + live.places[i], of_step,
+          live.steps[i] + 1 < keys ? of_step + row_stride : of_step, acc);
+    } else {
+      multiply_step<Config, kIsHalf, kRowStep>(weights + live.places[i], of_step, acc);
+    }
+  }
   store_sums<Config, kPitch>(acc, outputs);
 }
 
 // The same for all kDim columns, a chunk at a time, so that accumulators fit in registers. Rows of
 // outputs are whole vectors. Groups of rows are multiplied by a chunk one after another, while it
 // is in the first-level cache; their weights are group_weights numbers apart.
-template <class Config, int kRows, int kDim, int kGroup, int kRowStep, int kStep>
+template <class Config, int kRows, int kDim, int kGroup, int kRowStep, int kStep,
+          bool kArePairs = false>
 LSSAR_HOST void multiply_values(const float* weights, const typename Config::Element* values,
                                 i64 row_stride, int steps, float* outputs, int groups = 1,
                                 i64 group_weights = 0) {
@@ -134,12 +195,12 @@ LSSAR_HOST void multiply_values(const float* weights, const typename Config::Ele
   LSSAR_ROLLED
   for (int col = 0; col < kWhole; col += kCols)
     for (int g = 0; g < groups; ++g)
-      multiply_columns<Config, kRows, Config::kPanelVectors, false, kPitch, kGroup, kRowStep,
-                       kStep>(weights + g * group_weights, values + col, row_stride, steps,
-                              outputs + g * kRows * kPitch + col);
+      multiply_columns<Config, kRows, Config::kPanelVectors, false, kPitch, kGroup, kRowStep, kStep,
+                       kArePairs>(weights + g * group_weights, values + col, row_stride, steps,
+                                  outputs + g * kRows * kPitch + col);
   if constexpr (kRest != 0)
     for (int g = 0; g < groups; ++g)
-      multiply_columns<Config, kRows, kRest, kIsHalf, kPitch, kGroup, kRowStep, kStep>(
+      multiply_columns<Config, kRows, kRest, kIsHalf, kPitch, kGroup, kRowStep, kStep, kArePairs>(
           weights + g * group_weights, values + kWhole, row_stride, steps,
           outputs + g * kRows * kPitch + kWhole);
 }
@@ -147,8 +208,8 @@ LSSAR_HOST void multiply_values(const float* weights, const typename Config::Ele
 // As multiply_values, for some steps only: live[g] are those of group g.
 template <class Config, int kRows, int kDim, int kRowStep, int kMost>
 LSSAR_HOST void multiply_live_values(const float* weights, const typename Config::Element* values,
-                                     i64 row_stride, const LiveSteps<kMost>* live, float* outputs,
-                                     int groups, i64 group_weights) {
+                                     i64 row_stride, int keys, const LiveSteps<kMost>* live,
+                                     float* outputs, int groups, i64 group_weights) {
   constexpr int kCols = Config::kPanelKeys;
   constexpr int kWhole = kDim / kCols * kCols;
   constexpr int kRest = (kDim - kWhole + Config::kLanes - 1) / Config::kLanes;
@@ -157,12 +218,12 @@ LSSAR_HOST void multiply_live_values(const float* weights, const typename Config
   for (int col = 0; col < kWhole; col += kCols)
     for (int g = 0; g < groups; ++g)
       multiply_live_columns<Config, kRows, Config::kPanelVectors, false, kPitch, kRowStep>(
-          weights + g * group_weights, values + col, row_stride, live[g],
+          weights + g * group_weights, values + col, row_stride, keys, live[g],
           outputs + g * kRows * kPitch + col);
   if constexpr (kRest != 0)
     for (int g = 0; g < groups; ++g)
       multiply_live_columns<Config, kRows, kRest, kDim % Config::kLanes != 0, kPitch, kRowStep>(
-          weights + g * group_weights, values + kWhole, row_stride, live[g],
+          weights + g * group_weights, values + kWhole, row_stride, keys, live[g],
           outputs + g * kRows * kPitch + kWhole);
 }
 

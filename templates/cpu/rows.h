@@ -95,20 +95,6 @@ LSSAR_HOST float query_scale(float squares, i64 visible) {
   return inverse_norm<Config>(squares) * (float)(Config::kLogHeadDim * log2_of(visible));
 }
 
-// Loads a query of place's head as floats, times scale_of(the sum of its squares). A query that sees
-// no keys becomes zeros.
-template <class Config, class ScaleOf>
-LSSAR_HOST void load_query(const AttentionParams& params, const RowPlace& place, i64 row,
-                           i64 visible, float* query, const ScaleOf& scale_of) {
-  float scale = 0.0f;
-  if (visible != 0) {
-    const float squares = load_row<Config, Config::kHeadDim>(
-        row_pointer<const typename Config::Element>(params.q, place.batch, place.head, row), query);
-    scale = scale_of(squares);
-  }
-  for (int d = 0; d < Config::kHeadDim; ++d) query[d] = visible == 0 ? 0.0f : query[d] * scale;
-}
-
 // b_i: the offset, but 0 in rows of at most three keys.
 template <class Config>
 LSSAR_HOST float row_offset(i64 visible) {
@@ -158,14 +144,21 @@ LSSAR_HOST WeightScale weight_scale(const RowStats& row, i64 visible) {
   return {largest, (float)((double)visible * kLn2 / ((double)row.r * row.m)), 1.0f};
 }
 
-// Panels of unit vectors of k: [batch, kv_heads, panels, kPanelRows, kPanelKeys]. In the workspace
-// these take the place of the norms of k. The first kHeadDim rows of a panel are coordinates of the
-// keys. In the backward, kHeadDimV rows of coordinates of the values follow, and one of 1 / |k|.
+// Panels of k: [batch, kv_heads, panels, kPanelRows, kPanelKeys]. In the workspace these take the
+// place of the norms of k. The first kHeadDim rows of a panel are coordinates of the keys' unit
+// vectors. In the backward, kHeadDimV rows of coordinates of the values follow, and one of 1 / |k|.
+// kHasPairs: half as many rows have pairs of coordinates of k, and the last row is there always.
 template <class Config>
 LSSAR_HOST float* key_panel(const AttentionParams& params, i64 slice, i64 panel) {
   constexpr i64 kPanelFloats = i64{Config::kPanelRows} * Config::kPanelKeys;
   const i64 panels = (seq_k<Config>(params) + Config::kPanelKeys - 1) / Config::kPanelKeys;
   return params.k_inv_norm + (slice * panels + panel) * kPanelFloats;
+}
+
+// 1 / |k| of a panel's keys.
+template <class Config>
+LSSAR_HOST const float* panel_norms(const float* panel) {
+  return panel + (Config::kPanelRows - 1) * Config::kPanelKeys;
 }
 
 }  // namespace lssar_device

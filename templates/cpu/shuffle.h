@@ -11,9 +11,13 @@ struct Numbers {};
 #if __has_builtin(__make_integer_seq)
 template <class Config>
 using LaneNumbers = __make_integer_seq<Numbers, int, Config::kLanes>;
+template <class Config>
+using TwoLaneNumbers = __make_integer_seq<Numbers, int, 2 * Config::kLanes>;
 #else
 template <class Config>
 using LaneNumbers = Numbers<int, __integer_pack(Config::kLanes)...>;
+template <class Config>
+using TwoLaneNumbers = Numbers<int, __integer_pack(2 * Config::kLanes)...>;
 #endif
 
 // Lane l is b's if l has the bit kBit, else a's: of the same number l, or, with kSwapsA and

@@ -71,12 +71,17 @@ LSSAR_HOST void store(float* to, Floats<Config> x) {
 }
 
 // Rounds to nearest even; NaN stays NaN.
-template <class Config, bool kIsHalf = false>
-LSSAR_HOST void store(Bf16* to, Floats<Config> x) {
+template <class Config>
+LSSAR_HOST Halves<Config> rounded_bf16(Floats<Config> x) {
   const Words<Config> bits = (Words<Config>)x;
   const Words<Config> nearest = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
   const Words<Config> nan = Words<Config>{} + 0x7fffu;
-  const Halves<Config> rounded = __builtin_convertvector(x == x ? nearest : nan, Halves<Config>);
+  return __builtin_convertvector(x == x ? nearest : nan, Halves<Config>);
+}
+
+template <class Config, bool kIsHalf = false>
+LSSAR_HOST void store(Bf16* to, Floats<Config> x) {
+  const Halves<Config> rounded = rounded_bf16<Config>(x);
   __builtin_memcpy(to, &rounded, kIsHalf ? sizeof(rounded) / 2 : sizeof(rounded));
 }
 

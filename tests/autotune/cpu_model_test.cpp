@@ -34,10 +34,11 @@ double term(const CostEstimate& estimate, Resource resource) {
 }
 
 TEST(CpuModel, EveryCandidateHasAnEstimateAboveItsBound) {
-  for (const char* target : {"x86-64-v3", "x86-64-v4"}) {
+  for (const char* target : {"x86-64-v3", "x86-64-v4", "x86-64-v4-bf16"}) {
     for (const Pass pass : {Pass::kForward, Pass::kForwardTrain, Pass::kBackward}) {
       CpuCase c;
       c.target = *target_from_name(target);
+      c.problem.dtype = cpu_level(c.target).has_bf16_pairs ? DType::kBf16 : DType::kFp32;
       c.problem.pass = pass;
       CostModel model(c.problem, c.sizes, c.target, c.model());
       Enumeration found;
@@ -105,6 +106,26 @@ TEST(CpuModel, ThreadsAndLanesDivideTheTime) {
   // A call this short wakes nobody.
   one.sizes = four.sizes = {1, 1, 1, 16, 16};
   EXPECT_EQ(term(one.cost(), Resource::kTensor), term(four.cost(), Resource::kTensor));
+}
+
+// Half the products; the rest of the time is the same. Other types have no pairs.
+TEST(CpuModel, PairsHalveProducts) {
+  CpuCase floats, pairs;
+  floats.target = *target_from_name("x86-64-v4");
+  pairs.target = *target_from_name("x86-64-v4-bf16");
+  EXPECT_EQ(floats.cost().ms, pairs.cost().ms);
+  floats.problem.dtype = pairs.problem.dtype = DType::kBf16;
+  const auto products = [](const CpuCase& c) { return term(c.cost(), Resource::kTensor); };
+  EXPECT_NEAR(products(floats) / products(pairs), 2, 1e-9);
+  EXPECT_GT(pairs.cost().ms, 0.5 * floats.cost().ms);
+  EXPECT_LT(pairs.cost().ms, 0.9 * floats.cost().ms);
+  floats.problem.pass = pairs.problem.pass = Pass::kBackward;  // two of its five products
+  EXPECT_NEAR(products(floats) / products(pairs), 5.0 / 4, 0.01);
+  CpuModel slow = pairs.model();
+  slow.rates.pair_gflops = slow.rates.fma_gflops;  // half as fast as assumed
+  EXPECT_NEAR(term(estimate_cost(pairs.problem, pairs.sizes, pairs.schedule(), pairs.target, slow),
+                   Resource::kTensor),
+              products(floats), 1e-9);
 }
 
 TEST(CpuModel, FewQueriesAreComputedOneByOne) {

@@ -218,10 +218,10 @@ TEST(CpuCommand, WhatItDoesNotDoIsAnError) {
 TEST(CpuCommand, ExplainEstimatesEitherTarget) {
   LSSAR_NEEDS_CPU_DEVICE();
   const CommandRunner command;
-  for (const char* target : {"x86-64-v3", "x86-64-v4"}) {
+  for (const char* target : {"x86-64-v3", "x86-64-v4", "x86-64-v4-bf16"}) {
     const CommandResult result =
         command.run({"explain", "--device", "cpu", "--target", target, "--head-dim", "64",
-                     "--dtype", "fp32", "--seq", "512", "--no-compile", "--json"});
+                     "--dtype", "bf16", "--seq", "512", "--no-compile", "--json"});
     ASSERT_EQ(result.exit_code, 0) << result.out << result.err;
     const nlohmann::json json = nlohmann::json::parse(result.out);
     EXPECT_EQ(json["target"], target);
@@ -249,6 +249,44 @@ TEST(CpuCommand, InspectCountsTheInstructionsOfProducts) {
       tiles += loop["hot"] && loop["every_iteration"]["fma"] == 24 &&
                !loop["every_iteration"].contains("local");
   EXPECT_GT(tiles, 0) << json["machine_code"];
+}
+
+// Loops of products of pairs: two coordinates of 6 queries and 64 keys, or two keys of 6 rows and
+// 64 columns, in at most so many instructions, and nothing of them in memory.
+void expect_pairs(const std::string& pass, int least_loops, int most_instructions) {
+  const CommandRunner command;
+  std::vector<std::string> arguments = {
+      "inspect",    "--device", "cpu",     "--target", "x86-64-v4-bf16", "--pass", pass,
+      "--head-dim", "64",       "--dtype", "bf16"};
+  const CommandResult listing = [&] {
+    std::vector<std::string> more = arguments;
+    more.insert(more.end(), {"--view", "sass"});
+    return command.run(more);
+  }();
+  EXPECT_THAT(listing.out, HasSubstr("vdpbf16ps"));
+  arguments.push_back("--json");
+  const CommandResult result = command.run(arguments);
+  ASSERT_EQ(result.exit_code, 0) << result.out << result.err;
+  int loops = 0;
+  const nlohmann::json json = nlohmann::json::parse(result.out);
+  for (const nlohmann::json& kernel : json["machine_code"])
+    for (const nlohmann::json& loop : kernel["loops"]) {
+      const nlohmann::json& counts = loop["every_iteration"];
+      if (!loop["hot"] || counts.value("fma", 0) != 24) continue;
+      int instructions = 0;
+      for (const auto& [name, count] : counts.items()) instructions += count.get<int>();
+      EXPECT_LE(instructions, most_instructions) << counts;
+      EXPECT_FALSE(counts.contains("local")) << counts;
+      ++loops;
+    }
+  EXPECT_GE(loops, least_loops) << json["machine_code"];
+}
+
+TEST(CpuCommand, InspectFindsProductsOfPairs) {
+  LSSAR_NEEDS_CPU_DEVICE();
+  if (std::system("objdump --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "no objdump";
+  expect_pairs("forward", 3, 54);   // scores, those computed again, and values
+  expect_pairs("backward", 4, 43);  // scores and g v; in float32 dk and dv, and dq
 }
 
 TEST(CpuCommand, ReportIsOnePage) {

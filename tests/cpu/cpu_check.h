@@ -55,14 +55,15 @@ inline void expect_o(const Problem& problem, const ReferenceOutputs& expected,
   EXPECT_TRUE(error.is_right()) << to_string(problem) << ": " << error.to_string();
 }
 
-// Random inputs of `kind`, the source of every CPU target.
+// Random inputs of `kind`, the source of each of the targets.
 inline void check_forward(const Problem& problem, const Sizes& sizes, InputKind kind,
-                          const CpuRun& run = {}, uint64_t seed = 20261124) {
+                          const CpuRun& run = {}, uint64_t seed = 20261124,
+                          const std::vector<std::string>& targets = cpu_target_names()) {
   const RandomInputs inputs = random_inputs(problem, sizes, kind, seed);
   const auto expected = reference_attention(
       problem, sizes, {widened(inputs.q), widened(inputs.k), widened(inputs.v), {}});
   ASSERT_TRUE(expected.ok()) << expected.status().to_string();
-  for (const std::string& target : cpu_target_names()) {
+  for (const std::string& target : targets) {
     SCOPED_TRACE(target + " " + input_kind_name(kind) + " " + std::to_string(sizes.seq_q) + "x" +
                  std::to_string(sizes.seq_k));
     expect_o(problem, *expected,
@@ -87,13 +88,14 @@ inline void expect_gradients(const Problem& problem, const ReferenceOutputs& exp
 
 // The same for the forward for training and the backward.
 inline void check_training(const Problem& problem, const Sizes& sizes, InputKind kind,
-                           const CpuRun& run = {}, uint64_t seed = 20261125) {
+                           const CpuRun& run = {}, uint64_t seed = 20261125,
+                           const std::vector<std::string>& targets = cpu_target_names()) {
   const RandomInputs inputs = random_inputs(problem, sizes, kind, seed);
   const auto expected = reference_attention(
       problem, sizes,
       {widened(inputs.q), widened(inputs.k), widened(inputs.v), widened(inputs.grad_o)});
   ASSERT_TRUE(expected.ok()) << expected.status().to_string();
-  for (const std::string& target : cpu_target_names()) {
+  for (const std::string& target : targets) {
     SCOPED_TRACE(target + " " + input_kind_name(kind) + " " + std::to_string(sizes.seq_q) + "x" +
                  std::to_string(sizes.seq_k));
     expect_gradients(problem, *expected,

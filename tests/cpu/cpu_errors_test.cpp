@@ -26,7 +26,8 @@ CpuFeatures machine(const std::string& level) {
 }
 
 TEST(CpuTarget, NamesAndJson) {
-  for (const std::string& name : cpu_target_names()) {
+  for (const CpuLevel& level : cpu_levels()) {
+    const std::string name = level.name;
     const auto target = target_from_name(name);
     ASSERT_TRUE(target.ok());
     EXPECT_TRUE(target->is_cpu());
@@ -36,8 +37,9 @@ TEST(CpuTarget, NamesAndJson) {
     EXPECT_EQ(*again, *target);
   }
   EXPECT_FALSE(target_from_name("sm_80")->is_cpu());
-  EXPECT_NE(target_from_name("x86-64-v5").status().message().find("x86-64-v3, x86-64-v4"),
-            std::string::npos);
+  EXPECT_NE(
+      target_from_name("x86-64-v5").status().message().find("x86-64-v3, x86-64-v4, x86-64-v4-bf16"),
+      std::string::npos);
 }
 
 TEST(CpuTarget, IsTheMachinesOwnOrANarrowerOne) {
@@ -49,6 +51,16 @@ TEST(CpuTarget, IsTheMachinesOwnOrANarrowerOne) {
   EXPECT_EQ(wider.message(),
             "target = \"x86-64-v4\": this machine's CPU (Test CPU) runs x86-64-v3 and below; it "
             "lacks AVX-512 (F, BW, CD, DQ and VL)");
+  EXPECT_EQ(cpu_target_for("", machine("x86-64-v4-bf16"))->name(), "x86-64-v4-bf16");
+  EXPECT_EQ(cpu_target_for("x86-64-v4", machine("x86-64-v4-bf16"))->name(), "x86-64-v4");
+  EXPECT_EQ(
+      cpu_target_for("x86-64-v4-bf16", machine("x86-64-v4")).status().message(),
+      "target = \"x86-64-v4-bf16\": this machine's CPU (Test CPU) runs x86-64-v4 and below; it "
+      "lacks AVX512_BF16");
+  EXPECT_EQ(
+      cpu_target_for("x86-64-v4-bf16", machine("x86-64-v3")).status().message(),
+      "target = \"x86-64-v4-bf16\": this machine's CPU (Test CPU) runs x86-64-v3 and below; it "
+      "lacks AVX-512 (F, BW, CD, DQ and VL); AVX512_BF16");
   const Status none = cpu_target_for("", machine("")).status();
   EXPECT_EQ(none.code(), StatusCode::kUnsupported);
   EXPECT_EQ(none.message(),
@@ -56,7 +68,8 @@ TEST(CpuTarget, IsTheMachinesOwnOrANarrowerOne) {
             "not have all of it: use --device virtual");
   const Status gpu = cpu_target_for("sm_80", machine("x86-64-v3")).status();
   EXPECT_EQ(gpu.code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(gpu.message(), "target = \"sm_80\": with device = cpu allowed are x86-64-v3 x86-64-v4");
+  EXPECT_EQ(gpu.message(),
+            "target = \"sm_80\": with device = cpu allowed are x86-64-v3 x86-64-v4 x86-64-v4-bf16");
 }
 
 TEST(CpuTarget, OtherPassesAreUnsupported) {

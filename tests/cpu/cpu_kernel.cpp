@@ -101,17 +101,18 @@ Result<std::string> compile_once(const Compiler& compiler, const CompileRequest&
   return entry->payload;
 }
 
-// One compile per source.
-Result<const Loaded*> load(const KernelSource& source) {
-  static auto& kept = *new std::map<std::string, Loaded>;
-  const auto found = kept.find(source.source);
+// One compile per source and target.
+Result<const Loaded*> load(const KernelSource& source, const std::string& compile_for) {
+  static auto& kept = *new std::map<std::pair<std::string, std::string>, Loaded>;
+  const std::pair key = {source.source, compile_for};
+  const auto found = kept.find(key);
   if (found != kept.end()) return &found->second;
   LSSAR_ASSIGN_OR_RETURN(const auto compiler, open_compiler(CompilerChoice::kLlvm));
   CompileRequest request;
   request.name = source.name;
   request.source = source.source;
   request.kind = ImageKind::kObject;
-  request.target = device_with(1).info().target;
+  LSSAR_ASSIGN_OR_RETURN(request.target, cpu_target_for(compile_for, cpu_features()));
   Image image;
   image.kind = request.kind;
   image.target = request.target.name();
@@ -119,7 +120,7 @@ Result<const Loaded*> load(const KernelSource& source) {
   Loaded loaded;
   loaded.steps = source.steps;
   LSSAR_ASSIGN_OR_RETURN(loaded.module, device_with(1).load(image));
-  return &kept.emplace(source.source, std::move(loaded)).first->second;
+  return &kept.emplace(key, std::move(loaded)).first->second;
 }
 
 struct FreeBytes {
@@ -133,8 +134,8 @@ uint32_t num_blocks(const LaunchStep& step, const Sizes& sizes) {
   return static_cast<uint32_t>(blocks * (is_keys ? sizes.kv_heads : sizes.heads) * sizes.batch);
 }
 
-Status launch_on_device(const CpuLaunches& launches, int threads) {
-  LSSAR_ASSIGN_OR_RETURN(const Loaded* const loaded, load(launches.kernel));
+Status launch_on_device(const CpuLaunches& launches, int threads, const std::string& compile_for) {
+  LSSAR_ASSIGN_OR_RETURN(const Loaded* const loaded, load(launches.kernel, compile_for));
   for (size_t i = 0; i < loaded->steps.size(); ++i) {
     const LaunchStep& step = loaded->steps[i];
     LaunchConfig config;
@@ -179,7 +180,8 @@ class Call {
     CpuLaunches launches = {source, {}, params, memory(workspace.get(), layout)};
     for (const LaunchStep& step : source.steps)
       launches.num_blocks.push_back(num_blocks(step, sizes_));
-    return run_.launch ? run_.launch(launches) : launch_on_device(launches, run_.threads);
+    return run_.launch ? run_.launch(launches)
+                       : launch_on_device(launches, run_.threads, run_.compile_for);
   }
 
   Result<CpuOutputs> outputs() const {
@@ -270,7 +272,8 @@ bool can_run_cpu_kernels(std::string* why) {
 
 std::vector<std::string> cpu_target_names() {
   std::vector<std::string> names;
-  for (const CpuLevel& level : cpu_levels()) names.push_back(level.name);
+  for (const CpuLevel& level : cpu_levels())
+    if (!level.has_bf16_pairs) names.push_back(level.name);
   return names;
 }
 

@@ -42,6 +42,8 @@ struct CpuRun {
   // then lie side by side. 0: contiguous.
   int gap = 0;
   std::optional<Schedule> schedule = {};
+  // The target to compile for, whatever the source is made for. Empty: the machine's own level.
+  std::string compile_for = {};
   // Runs each pass in place of the compiler and the cpu device.
   std::function<Status(const CpuLaunches&)> launch = {};
 };
@@ -61,8 +63,10 @@ Result<CpuOutputs> run_cpu_training(const std::string& target, const Problem& pr
                                     const Sizes& sizes, const CpuInputs& inputs,
                                     const CpuRun& run = {});
 
-// The names of all CPU targets.
+// The names of all CPU targets that differ for every type of elements. That with pairs of bf16
+// numbers differs for bf16 only, and cpu_pairs_test is its test.
 std::vector<std::string> cpu_target_names();
+inline constexpr char kPairsTarget[] = "x86-64-v4-bf16";
 
 inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 

@@ -27,8 +27,6 @@
 namespace lssar {
 namespace {
 
-constexpr const char* kTargets[] = {"x86-64-v3", "x86-64-v4"};
-
 struct ShippedFunction {
   std::string kernel;  // shipped_kernel_name()
   std::string entry;   // as it is called
@@ -120,8 +118,8 @@ Status ship(const std::string& problems_path, const std::string& folder) {
                          open_compiler(CompilerChoice::kLlvm));
   Shipment shipment(folder, std::move(compiler));
   for (const Problem& problem : problems) {
-    for (const char* name : kTargets) {
-      LSSAR_ASSIGN_OR_RETURN(const Target target, target_from_name(name));
+    for (const CpuLevel& level : cpu_levels()) {
+      LSSAR_ASSIGN_OR_RETURN(const Target target, target_from_name(level.name));
       LSSAR_RETURN_IF_ERROR(shipment.add(problem, target).with_context(to_string(problem)));
     }
   }

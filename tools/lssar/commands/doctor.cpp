@@ -45,13 +45,15 @@ void print_compilers(const json& compilers) {
 std::string cpu_text(const json& cpu) {
   const auto kib = [&](const char* name) { return cpu.at(name).get<int64_t>() / 1024; };
   const auto rate = [&](const char* name) { return cpu.at(name).get<double>(); };
+  const double pairs = rate("pair_gflops_per_core");
+  const std::string of_pairs = pairs == 0 ? "" : fmt::format(", {:.1f} in pairs of bf16", pairs);
   return fmt::format(
       "{}, {} cores, of which {} may be used\n{}: {}\ncaches (0: not known): {} and {} KiB per "
-      "core, {} KiB shared\nmeasured now, one core: {:.1f} GFLOP/s in float32; reads {:.0f} GB/s "
+      "core, {} KiB shared\nmeasured now, one core: {:.1f} GFLOP/s in float32{}; reads {:.0f} GB/s "
       "from the second-level cache, {:.0f} from the third, {:.0f} from memory",
       text_of(cpu.at("name")), cpu.at("cores").get<int>(), cpu.at("threads").get<int>(),
       text_of(cpu.at("target")), text_of(cpu.at("instructions")), kib("l1_bytes"), kib("l2_bytes"),
-      kib("l3_bytes"), rate("fma_gflops_per_core"), rate("l2_gbps_per_core"),
+      kib("l3_bytes"), rate("fma_gflops_per_core"), of_pairs, rate("l2_gbps_per_core"),
       rate("l3_gbps_per_core"), rate("memory_gbps_per_core"));
 }
 
