@@ -55,8 +55,8 @@ size_t end_of_number(std::string_view text, size_t at) {
   for (; end < text.size(); ++end) {
     const char c = text[end];
     if (is_word_char(c) || c == '.') continue;
-    const bool is_sign = (c == '-' || c == '+') && !is_hexadecimal &&
-                         (text[end - 1] == 'e' || text[end - 1] == 'E');
+    const bool is_sign =
+        (c == '-' || c == '+') && !is_hexadecimal && (text[end - 1] == 'e' || text[end - 1] == 'E');
     if (!is_sign) break;
   }
   return end;

@@ -53,8 +53,8 @@ TEST_P(CpuTypes, Data) {
     check_forward(problem, sizes_with(1, 1, 1, 100, 300), kind);
 }
 
-// The power is computed in float32 whatever the type, but 16-bit forwards with a power above 7 leave
-// out small weights: bf16 has powers on both sides, fp16 the offsets too.
+// The power is computed in float32 whatever the type, but 16-bit forwards with a power above 7
+// leave out small weights: bf16 has powers on both sides, fp16 the offsets too.
 TEST_P(CpuTypes, Powers) {
   LSSAR_NEEDS_CPU_KERNELS();
   const auto check = [](int p, double offset) {

@@ -88,8 +88,8 @@ class FamilyRules : public testing::TestWithParam<Member> {
     while (std::string_view(kMembers[turn].name) != GetParam().name) ++turn;
     return turn;
   }
-  // One 16-bit type in turn, since they differ in conversions only; and fp32 where it has kernels of
-  // its own.
+  // One 16-bit type in turn, since they differ in conversions only; and fp32 where it has kernels
+  // of its own.
   static std::vector<DType> dtypes_in_turn() {
     std::vector<DType> types = dtypes();
     std::erase(types, member_turn() % 2 == 0 ? DType::kFp16 : DType::kBf16);
