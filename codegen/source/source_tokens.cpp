@@ -1,13 +1,26 @@
 #include "codegen/source/source_tokens.h"
 
 #include <algorithm>
+#include <array>
 
 namespace lssar {
 namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+constexpr std::array<bool, 256> word_chars() {
+  std::array<bool, 256> is_word = {};
+  for (char c = '0'; c <= '9'; ++c) is_word[static_cast<size_t>(c)] = true;
+  for (char c = 'a'; c <= 'z'; ++c) is_word[static_cast<size_t>(c)] = true;
+  for (char c = 'A'; c <= 'Z'; ++c) is_word[static_cast<size_t>(c)] = true;
+  is_word['_'] = true;
+  return is_word;
+}
+
+// A table, because an emission asks this a few million times.
 bool is_word_char(char c) {
-  return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  static constexpr std::array<bool, 256> kIsWord = word_chars();
+  return kIsWord[static_cast<unsigned char>(c)];
 }
 
 size_t end_of_comment(std::string_view text, size_t at) {
@@ -30,36 +43,57 @@ size_t end_of_string(std::string_view text, size_t at) {
   return std::min(end + 1, text.size());
 }
 
-// Handles words and numbers alike. A number may contain a point, and a sign after its exponent's
-// letter.
-size_t end_of_word(std::string_view text, size_t at, bool is_number) {
+size_t end_of_word(std::string_view text, size_t at) {
+  while (at < text.size() && is_word_char(text[at])) ++at;
+  return at;
+}
+
+// A number may contain a point, and a sign after its exponent's letter.
+size_t end_of_number(std::string_view text, size_t at) {
+  const bool is_hexadecimal = text.substr(at).starts_with("0x");
   size_t end = at;
-  while (end < text.size()) {
-    const bool is_sign = is_number && (text[end] == '-' || text[end] == '+') &&
-                         (text[end - 1] == 'e' || text[end - 1] == 'E') &&
-                         !text.substr(at).starts_with("0x");
-    if (!is_word_char(text[end]) && !(is_number && text[end] == '.') && !is_sign) break;
-    ++end;
+  for (; end < text.size(); ++end) {
+    const char c = text[end];
+    if (is_word_char(c) || c == '.') continue;
+    const bool is_sign =
+        (c == '-' || c == '+') && !is_hexadecimal && (text[end - 1] == 'e' || text[end - 1] == 'E');
+    if (!is_sign) break;
   }
   return end;
 }
 
 size_t punctuation_size(std::string_view rest) {
-  constexpr std::string_view kAlone = "(){}[];,?~";
-  if (rest.size() < 2 || kAlone.find(rest[0]) != kAlone.npos) return 1;
-  constexpr std::string_view kSecond = ":>&|=+-.<";
-  if (kSecond.find(rest[1]) == kSecond.npos) return 1;
-  for (std::string_view three : {"...", "<<="})
-    if (rest.starts_with(three)) return 3;
-  for (std::string_view two : {"::", "->", "&&", "||", "==", "!=", "<=", ">=", "++", "--",
-                               "+=", "-=", "*=", "/=", "%=", "|=", "&=", "^=", "<<"})
-    if (rest.starts_with(two)) return 2;
-  return 1;
+  if (rest.size() < 2) return 1;
+  const char second = rest[1];
+  switch (rest[0]) {
+    case '.':
+      return rest.starts_with("...") ? 3 : 1;
+    case '<':
+      if (second == '<') return rest.starts_with("<<=") ? 3 : 2;
+      return second == '=' ? 2 : 1;
+    case ':':
+      return second == ':' ? 2 : 1;
+    case '-':
+      return second == '>' || second == '-' || second == '=' ? 2 : 1;
+    case '&':
+    case '|':
+    case '+':
+      return second == rest[0] || second == '=' ? 2 : 1;
+    case '=':
+    case '!':
+    case '>':
+    case '*':
+    case '/':
+    case '%':
+    case '^':
+      return second == '=' ? 2 : 1;
+    default:
+      return 1;
+  }
 }
 
-}  // namespace
-
-std::vector<Token> tokenize(std::string_view text) {
+// With `trivia` also comments and directives.
+std::vector<Token> cut_tokens(std::string_view text, bool trivia) {
   std::vector<Token> tokens;
   tokens.reserve(text.size() / 4);
   size_t at = 0;
@@ -72,7 +106,13 @@ std::vector<Token> tokenize(std::string_view text) {
     TokenKind kind = TokenKind::kPunctuation;
     size_t end = 0;
     const bool has_next = at + 1 < text.size();
-    if (c == '/' && has_next && (text[at + 1] == '/' || text[at + 1] == '*')) {
+    if (is_digit(c)) {
+      kind = TokenKind::kNumber;
+      end = end_of_number(text, at);
+    } else if (is_word_char(c)) {
+      kind = TokenKind::kWord;
+      end = end_of_word(text, at);
+    } else if (c == '/' && has_next && (text[at + 1] == '/' || text[at + 1] == '*')) {
       kind = TokenKind::kComment;
       end = end_of_comment(text, at);
     } else if (c == '#') {
@@ -81,33 +121,29 @@ std::vector<Token> tokenize(std::string_view text) {
     } else if (c == '"' || c == '\'') {
       kind = TokenKind::kString;
       end = end_of_string(text, at);
-    } else if (is_digit(c)) {
-      kind = TokenKind::kNumber;
-      end = end_of_word(text, at, true);
-    } else if (is_word_char(c)) {
-      kind = TokenKind::kWord;
-      end = end_of_word(text, at, false);
     } else {
       end = at + punctuation_size(text.substr(at));
     }
-    tokens.push_back({kind, text.substr(at, end - at), at, end});
+    const Token token = {kind, text.substr(at, end - at), at, end};
+    if (trivia || !is_trivia(token)) tokens.push_back(token);
     at = end;
   }
   return tokens;
 }
 
-std::vector<Token> code_tokens(std::string_view text) {
-  std::vector<Token> tokens = tokenize(text);
-  std::erase_if(tokens, is_trivia);
-  return tokens;
-}
+}  // namespace
+
+std::vector<Token> tokenize(std::string_view text) { return cut_tokens(text, true); }
+
+std::vector<Token> code_tokens(std::string_view text) { return cut_tokens(text, false); }
 
 size_t closing(const std::vector<Token>& tokens, size_t open) {
   int depth = 0;
   for (size_t i = open; i < tokens.size(); ++i) {
-    const std::string_view text = tokens[i].text;
-    if (text == "(" || text == "[" || text == "{") ++depth;
-    if ((text == ")" || text == "]" || text == "}") && --depth == 0) return i;
+    if (tokens[i].kind != TokenKind::kPunctuation) continue;
+    const char c = tokens[i].text[0];  // no longer token begins with a bracket
+    if (c == '(' || c == '[' || c == '{') ++depth;
+    if ((c == ')' || c == ']' || c == '}') && --depth == 0) return i;
   }
   return tokens.size();
 }

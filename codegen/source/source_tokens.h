@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <initializer_list>
 #include <string_view>
 #include <vector>
@@ -18,7 +19,11 @@ struct Token {
   size_t begin;           // offset in it
   size_t end;
 
-  bool is(std::string_view other) const { return text[0] == other[0] && text == other; }
+  // `other` is not empty. memcmp of a literal's size needs no call.
+  bool is(std::string_view other) const {
+    return text[0] == other[0] && text.size() == other.size() &&
+           std::memcmp(text.data(), other.data(), other.size()) == 0;
+  }
   bool is_word() const { return kind == TokenKind::kWord; }
 };
 

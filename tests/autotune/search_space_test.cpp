@@ -292,6 +292,7 @@ TEST(SearchSpace, TheCanonicalFormForgetsOnlyWhatTheSourceDoesNotHold) {
   for (const Case& c : cases) {
     for (const Algorithm& algorithm : c.space().algorithms) {
       const Schedule base = algorithm.schedule;
+      const std::string source = source_of(c, base);
       const json fields = to_json(base).flatten();
       for (const auto& [path, value] : fields.items()) {
         json changed = fields;
@@ -307,7 +308,7 @@ TEST(SearchSpace, TheCanonicalFormForgetsOnlyWhatTheSourceDoesNotHold) {
         const bool is_same =
             canonical_schedule(other, c.problem) == canonical_schedule(base, c.problem);
         forgotten += is_same ? 1 : 0;
-        EXPECT_EQ(is_same, source_of(c, other) == source_of(c, base))
+        EXPECT_EQ(is_same, source_of(c, other) == source)
             << path << " of " << to_string(base);
       }
     }

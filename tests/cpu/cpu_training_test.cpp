@@ -85,12 +85,17 @@ TEST_P(CpuTrainingTypes, Data) {
     check_training(problem, sizes_with(1, 1, 1, 100, 300), kind);
 }
 
+// The power is computed in float32 whatever the type: fp32 has every power, the others some.
 TEST_P(CpuTrainingTypes, Powers) {
   LSSAR_NEEDS_CPU_KERNELS();
-  for (const int p : {0, 1, 2, 15, 64})
+  const std::vector<int> powers = GetParam() == DType::kFp32   ? std::vector{0, 1, 2, 15, 64}
+                                  : GetParam() == DType::kBf16 ? std::vector{0, 2, 64}
+                                                               : std::vector{1, 15};
+  for (const int p : powers)
     for (const double offset : {0.0, 1.0, 0.75}) {
       // The offset is one constant of the kernel: all of them at the default power.
       if (offset != (p == 0 ? 0.0 : 1.0) && p != 15) continue;
+      if (offset == 0.0 && p == 15 && GetParam() != DType::kFp32) continue;
       Problem problem = forward_problem(GetParam(), 32, 32, p, true);
       problem.offset = offset;
       check_training(problem, sizes_with(1, 1, 1, 90, 90), InputKind::kGauss);
