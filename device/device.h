@@ -38,6 +38,7 @@ struct LaunchConfig {
   uint32_t block[3] = {1, 1, 1};
   uint32_t cluster[3] = {1, 1, 1};  // blocks; each divides its side of the grid
   uint32_t shared_bytes = 0;        // dynamic
+  uint32_t first_block = 0;         // cpu device: the number of the first block
 };
 
 // A kernel of a loaded module.
