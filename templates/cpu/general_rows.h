@@ -45,6 +45,7 @@ LSSAR_HOST void change_scores(const ScoreRow& scores, const GeneralRow& row, con
   float* at = scores.first;
   i64 seen = row.seen - scores.first_key;
   for (int key = 0; key < scores.keys; key += Config::kPanelKeys) {
+    LSSAR_UNROLL
     for (int c = 0; c < Config::kPanelKeys; c += Config::kLanes) {
       store<Config>(at + c, act(load<Config>(at + c), seen_lanes<Config>(seen)));
       seen -= Config::kLanes;
