@@ -36,9 +36,9 @@ struct SliceTurns {
 Result<StepFunction> prepare_step(Device& device, const LaunchStep& step,
                                   const DeviceFunction* function);
 
-// Enqueues every step that has blocks, in order, for all turns. Allocates nothing. `functions` has one entry per
-// step. After an error in sizes or tensor maps nothing was launched. REQUIRES: the steps have at
-// most kMaxKernelMaps maps, each at most kMaxTensorMaps.
+// Enqueues every step that has blocks, in order, for all turns. Allocates nothing. `functions` has
+// one entry per step. After an error in sizes or tensor maps nothing was launched. REQUIRES: the
+// steps have at most kMaxKernelMaps maps, each at most kMaxTensorMaps.
 Status launch_steps(Device& device, const std::vector<LaunchStep>& steps,
                     const std::vector<StepFunction>& functions, const CheckedCall& call,
                     Stream stream);

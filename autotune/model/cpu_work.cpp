@@ -183,9 +183,8 @@ class CpuWork {
     const CpuOptions& cpu = schedule_.cpu;
     const double dims = problem_.head_dim + problem_.head_dim_v;
     // A tile's activations are stored, loaded and stored as weights.
-    at(amounts_, Resource::kIssue) +=
-        tiles.computed() * (kTile + 2 * rows_ * vectors_) +
-        tiles.weighed * (kTile + 3 * rows_ * vectors_);
+    at(amounts_, Resource::kIssue) += tiles.computed() * (kTile + 2 * rows_ * vectors_) +
+                                      tiles.weighed * (kTile + 3 * rows_ * vectors_);
     const double blocks_per_tile = static_cast<double>(cpu.panel_keys) / cpu.block_keys;
     at(amounts_, Resource::kIssue) +=
         (2 * tiles.summed + tiles.weighed) * blocks_per_tile * rows_ * kSum;

@@ -207,7 +207,7 @@ CpuStep dq_step(const Problem& problem, const Schedule& schedule, const Target& 
 
 // The function of a forward, or of one of its two passes.
 const char* forward_name(Pass pass) {
-  return pass == Pass::kRowSums ? "row_sums"
+  return pass == Pass::kRowSums       ? "row_sums"
          : pass == Pass::kWeightedSum ? "weighted_sum"
                                       : "forward";
 }

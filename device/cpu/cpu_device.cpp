@@ -121,8 +121,8 @@ class CpuDevice final : public Device {
     if (f == nullptr) return invalid_argument("cpu device: a function of another device");
     const int threads =
         worthwhile_threads(allowed_threads(), CallWork::get(), cpu_level(info_.target).lanes);
-    return pool_.run(
-        {f->code(), params, config.grid[0], config.shared_bytes, config.first_block}, threads);
+    return pool_.run({f->code(), params, config.grid[0], config.shared_bytes, config.first_block},
+                     threads);
   }
   Status synchronize(Stream /*stream*/) override { return {}; }
 

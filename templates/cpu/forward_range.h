@@ -41,8 +41,8 @@ LSSAR_HOST void row_sums(const AttentionParams& params, u32 block, void* memory)
   }
 }
 
-// A NaN in any range shows in the merged sums. A clamp hides it from the weights, so the row becomes
-// NaN here. Where no key of the range has a weight, the sums are 0 even if a value is NaN.
+// A NaN in any range shows in the merged sums. A clamp hides it from the weights, so the row
+// becomes NaN here. Where no key of the range has a weight, the sums are 0 even if a value is NaN.
 template <class Config>
 LSSAR_HOST void store_partial(const AttentionParams& params, i64 flat, const RowState& row,
                               const float* outputs) {

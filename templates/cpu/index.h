@@ -50,8 +50,7 @@ struct SampleScore : SampleConfig<T, 8, 16, true> {
   static constexpr bool kIsGeneral = true, kHasNorms = kStage != 0, kSumsX = false;
   static constexpr int kSecondStage = kStage, kActivationSum = kStage == 1 ? 2 : 1;
   static constexpr int kWeightSum = kStage == 2 ? 2 : 0, kDivisorSum = kStage == 2 ? 2 : 1;
-  static constexpr bool kIsExponential = kStage == 0, kHasSink = kStage == 0,
-                        kReadsSink = kHasSink;
+  static constexpr bool kIsExponential = kStage == 0, kHasSink = kStage == 0, kReadsSink = kHasSink;
   static constexpr bool kHasPassOne = kStage != 0, kNeedsEpsilon = kStage != 0;
   static constexpr float kPhiSign = 1.0f, kGradUnit = 1.0f;
   static LSSAR_HOST double score_scale(i64 num_keys) { return log2_of(num_keys); }

@@ -52,8 +52,8 @@ TEST(CapiCpuPanels, HeadsThatTakeTurnsHaveTheSameBits) {
   CapiOutputs halves;
   halves.grad_sink.assign(4, 0.0f);
   for (const int64_t first : {0, 40}) {
-    const auto half = run(context->get(), sizes_with(40, 4, 4, kQueries, kKeys),
-                          part_of(inputs, first, 40));
+    const auto half =
+        run(context->get(), sizes_with(40, 4, 4, kQueries, kKeys), part_of(inputs, first, 40));
     ASSERT_TRUE(half.ok()) << half.status().to_string();
     append(halves.o, half->o);
     append(halves.grad_q, half->grad_q);

@@ -94,10 +94,9 @@ class Ranges {
 void check_ranges(const Problem& problem, const Sizes& sizes,
                   const std::vector<std::vector<int64_t>>& all_cuts) {
   const RandomInputs inputs = random_inputs(problem, sizes, InputKind::kGauss, 77);
-  const auto expected =
-      reference_attention(problem, sizes,
-                          {widened(inputs.q), widened(inputs.k), widened(inputs.v), {},
-                           widened(inputs.sink)});
+  const auto expected = reference_attention(
+      problem, sizes,
+      {widened(inputs.q), widened(inputs.k), widened(inputs.v), {}, widened(inputs.sink)});
   ASSERT_TRUE(expected.ok()) << expected.status().to_string();
   for (const std::vector<int64_t>& cuts : all_cuts) {
     SCOPED_TRACE(std::to_string(cuts.size()) + " cuts");
