@@ -124,18 +124,7 @@ Breach find_breach(const Schedule& schedule, const Problem& problem, const Targe
                                               : check_portable(refuse, schedule, problem, target);
 }
 
-Status check_target(const Problem& problem, const Target& target) {
-  if (!target.is_cpu()) return {};
-  if (is_of_range(problem.pass))
-    return unsupported(
-        fmt::format("problem.pass = {}: on {} there are kernels for forward, forward-train and "
-                    "backward only; a GPU or the virtual device has the others",
-                    pass_name(problem.pass), target.name()));
-  return {};
-}
-
 Status validate(const Schedule& schedule, const Problem& problem, const Target& target) {
-  LSSAR_RETURN_IF_ERROR(check_target(problem, target));
   return find_breach(schedule, problem, target, Reasons::kGiven).status();
 }
 

@@ -169,12 +169,7 @@ Schedule with_epsilon(const Schedule& schedule, EpsilonFrom epsilon, const Probl
                       const Target& target);
 const char* epsilon_name(EpsilonFrom epsilon);  // "x", "pass"
 
-// kUnsupported if no schedule has kernels for the problem on this target. CPU targets have none for
-// ranges of keys.
-Status check_target(const Problem& problem, const Target& target);
-
-// kInvalidArgument names the field, the value, what is allowed and why. It also returns the errors
-// of check_target.
+// kInvalidArgument names the field, the value, what is allowed and why.
 Status validate(const Schedule& schedule, const Problem& problem, const Target& target);
 
 std::string to_string(const Schedule& schedule);

@@ -4,6 +4,7 @@
 
 #include "codegen/problem.h"
 #include "codegen/schedule.h"
+#include "codegen/sizes.h"
 #include "templates/ptx/sizes.cuh"
 
 namespace lssar {
@@ -59,6 +60,9 @@ int cpu_padded_dim(int dim, const Target& target);
 int cpu_scratch_bytes(const Problem& problem, const Schedule& schedule, const Target& target);
 // Bytes of a kv head's packed keys.
 int64_t cpu_packed_bytes(const Problem& problem, const Schedule& schedule, int64_t seq_k);
+// For how many of a call's (batch, kv head) the workspace has packed keys at once; at least 1. They
+// take turns, so that memory does not grow with heads.
+int64_t cpu_panel_slices(const Problem& problem, const Schedule& schedule, const Sizes& sizes);
 
 // With sums_dq on a CPU: bytes of a head's sums of dq, and of the turns of its tiles
 // (templates/cpu/ordered_dq.h).

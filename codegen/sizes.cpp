@@ -48,10 +48,13 @@ Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule&
   const bool is_backward = problem.pass == Pass::kBackward;
   const bool is_cpu = schedule.variant == Variant::kCpu;
   const bool has_sums = is_backward && sums_dq(schedule);
+  // The number of slices is that of a product which is tested for overflow.
+  const auto slices = product({sizes.batch, sizes.kv_heads});
+  if (!slices) return overflow("workspace", sizes);
+  const int64_t panel_slices = is_cpu ? cpu_panel_slices(problem, schedule, sizes) : 0;
   const auto key_norms =
-      is_cpu
-          ? product({sizes.batch, sizes.kv_heads, cpu_packed_bytes(problem, schedule, sizes.seq_k)})
-          : product({sizes.batch, sizes.kv_heads, key_norm_pitch(sizes.seq_k), 4});
+      is_cpu ? product({panel_slices, cpu_packed_bytes(problem, schedule, sizes.seq_k)})
+             : product({sizes.batch, sizes.kv_heads, key_norm_pitch(sizes.seq_k), 4});
   const auto query_norms =
       product({sizes.batch, sizes.heads, sizes.seq_q, is_backward && !is_cpu ? 4 : 0});
   const auto constants = product({sizes.batch, sizes.heads, sizes.seq_q, is_backward ? 32 : 0});
@@ -86,6 +89,7 @@ Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule&
       !place(layout.sink_terms, *sink_terms))
     return overflow("workspace", sizes);
   layout.total_bytes = at;
+  layout.panel_slices = panel_slices;
   return layout;
 }
 

@@ -38,12 +38,14 @@ struct LaunchConfig {
   uint32_t block[3] = {1, 1, 1};
   uint32_t cluster[3] = {1, 1, 1};  // blocks; each divides its side of the grid
   uint32_t shared_bytes = 0;        // dynamic
+  uint32_t first_block = 0;         // cpu device: the number of the first block
 };
 
 // Some of the blocks of a launch: those that have the same parameters.
 struct LaunchPart {
   const void* params = nullptr;
-  uint32_t end_block = 0;  // of all blocks; the part begins where the one before it ends
+  uint32_t end_block = 0;    // of all blocks; the part begins where the one before it ends
+  uint32_t first_block = 0;  // the number that its first block has within the part
 };
 
 // A kernel of a loaded module.

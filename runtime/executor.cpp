@@ -70,6 +70,24 @@ int64_t slice_rows(const LaunchStep& step, const Sizes& sizes) {
 
 }  // namespace
 
+SliceTurns::SliceTurns(const Sizes& sizes, const WorkspaceLayout& layout) {
+  if (layout.panel_slices == 0) return;
+  slices = std::max<int64_t>(sizes.batch * sizes.kv_heads, 1);
+  of_turn = layout.panel_slices;
+}
+
+LaunchConfig SliceTurns::part(const LaunchStep& step, LaunchConfig whole, int64_t first) const {
+  const int64_t count = std::min(of_turn, slices - first);
+  if (step.grid_rows == GridRows::kHeads) {
+    if (first + count < slices) whole.grid[0] = 0;
+    return whole;
+  }
+  const auto blocks_of_slice = static_cast<int64_t>(whole.grid[0]) / slices;
+  whole.first_block = static_cast<uint32_t>(blocks_of_slice * first);
+  whole.grid[0] = static_cast<uint32_t>(blocks_of_slice * count);
+  return whole;
+}
+
 lssar_device::AttentionParams attention_params(const CheckedCall& call) {
   const auto& [problem, sizes, tensors, workspace, layout] = call;
   const auto floats_at = [](DevicePtr ptr) { return reinterpret_cast<float*>(ptr); };
@@ -109,6 +127,7 @@ lssar_device::AttentionParams attention_params(const CheckedCall& call) {
   params.batch = static_cast<int>(sizes.batch);
   params.heads = static_cast<int>(sizes.heads);
   params.kv_heads = static_cast<int>(sizes.kv_heads);
+  params.panel_slices = static_cast<int>(layout.panel_slices);
   set_range(params, sizes);
   return params;
 }
@@ -173,20 +192,23 @@ Status launch_steps(Device& device, const std::vector<LaunchStep>& steps,
   lssar_device::TmaParams params;
   params.attention = attention_params(call);
   const lssar_device::TensorMap* next_map = maps.begin();
-  for (size_t i = 0; i < steps.size(); ++i) {
-    const LaunchConfig config = *config_of(i);
-    if (config.grid[0] == 0) continue;
-    const DeviceFunction& function = *functions[i].function;
-    const size_t num_maps = steps[i].maps.size();
-    if (num_maps == 0) {
-      LSSAR_RETURN_IF_ERROR(
-          device.launch(function, config, &params.attention, sizeof(params.attention), stream));
-      continue;
+  const SliceTurns turns(call.sizes, call.layout);
+  for (int64_t first = 0; first < turns.slices; first += turns.of_turn) {
+    for (size_t i = 0; i < steps.size(); ++i) {
+      const LaunchConfig config = turns.part(steps[i], *config_of(i), first);
+      if (config.grid[0] == 0) continue;
+      const DeviceFunction& function = *functions[i].function;
+      const size_t num_maps = steps[i].maps.size();
+      if (num_maps == 0) {
+        LSSAR_RETURN_IF_ERROR(
+            device.launch(function, config, &params.attention, sizeof(params.attention), stream));
+        continue;
+      }
+      std::fill(std::copy(next_map, next_map + num_maps, params.maps), std::end(params.maps),
+                lssar_device::TensorMap{});
+      next_map += num_maps;
+      LSSAR_RETURN_IF_ERROR(device.launch(function, config, &params, sizeof(params), stream));
     }
-    std::fill(std::copy(next_map, next_map + num_maps, params.maps), std::end(params.maps),
-              lssar_device::TensorMap{});
-    next_map += num_maps;
-    LSSAR_RETURN_IF_ERROR(device.launch(function, config, &params, sizeof(params), stream));
   }
   return {};
 }

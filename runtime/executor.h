@@ -22,13 +22,23 @@ lssar_device::AttentionParams attention_params(const CheckedCall& call);
 Result<LaunchConfig> launch_config(const LaunchStep& step, const Sizes& sizes, int num_sms,
                                    int resident_clusters = 0);
 
+// Which (batch, kv head) the steps compute together. On a CPU there may be more of them than the
+// workspace has panels for; then all steps run for a part of them, and again for the next.
+struct SliceTurns {
+  SliceTurns(const Sizes& sizes, const WorkspaceLayout& layout);
+  // What a turn launches of `whole`. A step of whole heads runs in the last turn.
+  LaunchConfig part(const LaunchStep& step, LaunchConfig whole, int64_t first) const;
+
+  int64_t slices = 1, of_turn = 1;
+};
+
 // Looks the function up on the device, and requests shared memory above the default limit.
 Result<StepFunction> prepare_step(Device& device, const LaunchStep& step,
                                   const DeviceFunction* function);
 
-// Enqueues every step that has blocks, in order. Allocates nothing. `functions` has one entry per
-// step. After an error in sizes or tensor maps nothing was launched. REQUIRES: the steps have at
-// most kMaxKernelMaps maps, each at most kMaxTensorMaps.
+// Enqueues every step that has blocks, in order, for all turns. Allocates nothing. `functions` has
+// one entry per step. After an error in sizes or tensor maps nothing was launched. REQUIRES: the
+// steps have at most kMaxKernelMaps maps, each at most kMaxTensorMaps.
 Status launch_steps(Device& device, const std::vector<LaunchStep>& steps,
                     const std::vector<StepFunction>& functions, const CheckedCall& call,
                     Stream stream);

@@ -211,32 +211,59 @@ class SequenceLaunches {
     double all_work = 0;
     for (size_t b = 0; b < batch_; ++b) all_work += work_of(static_cast<int64_t>(b));
     const CallWork work(all_work);
-    for (size_t i = 0; i < steps_.size(); ++i) {
-      LSSAR_ASSIGN_OR_RETURN(const uint32_t blocks, make_parts(steps_[i]));
-      if (blocks == 0) continue;
-      LSSAR_RETURN_IF_ERROR(device_.launch_parts(*functions_[i].function, parts(), batch_,
-                                                 static_cast<uint32_t>(steps_[i].shared_bytes)));
+    LSSAR_ASSIGN_OR_RETURN(const int64_t num_turns, count_turns());
+    for (int64_t turn = 0; turn < num_turns; ++turn) {
+      for (size_t i = 0; i < steps_.size(); ++i) {
+        LSSAR_ASSIGN_OR_RETURN(const uint32_t blocks, make_parts(steps_[i], turn));
+        if (blocks == 0) continue;
+        LSSAR_RETURN_IF_ERROR(device_.launch_parts(*functions_[i].function, parts(), batch_,
+                                                   static_cast<uint32_t>(steps_[i].shared_bytes)));
+      }
     }
     return {};
   }
 
+  Result<SliceTurns> turns_of(const Sizes& sizes) const {
+    LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout,
+                           workspace_layout(call_.problem, call_.schedule, sizes));
+    return SliceTurns(sizes, layout);
+  }
+
+  // As many as the sequence with the most turns has.
+  Result<int64_t> count_turns() const {
+    int64_t most = 1;
+    for (int64_t b = 0; b < call_.sizes.batch; ++b) {
+      LSSAR_ASSIGN_OR_RETURN(const SliceTurns turns, turns_of(sizes_of(b)));
+      most = std::max(most, (turns.slices + turns.of_turn - 1) / turns.of_turn);
+    }
+    return most;
+  }
+
   LaunchPart* parts() const { return at<LaunchPart>(table_.parts); }
 
-  // Returns the number of blocks.
-  Result<uint32_t> make_parts(const LaunchStep& step) const {
+  // The parts of a step's launch in a turn. Returns the number of blocks.
+  Result<uint32_t> make_parts(const LaunchStep& step, int64_t turn) const {
     const auto* const order = at<const int32_t>(table_.order);
     const auto* const params = at<const lssar_device::AttentionParams>(table_.params);
     uint64_t end = 0;
     for (size_t i = 0; i < batch_; ++i) {
-      LSSAR_ASSIGN_OR_RETURN(const LaunchConfig config,
-                             launch_config(step, sizes_of(order[i]), device_.info().num_sms));
+      const Sizes sizes = sizes_of(order[i]);
+      LSSAR_ASSIGN_OR_RETURN(LaunchConfig config,
+                             launch_config(step, sizes, device_.info().num_sms));
+      LSSAR_ASSIGN_OR_RETURN(const SliceTurns turns, turns_of(sizes));
+      const int64_t first = turn * turns.of_turn;
+      if (first < turns.slices) {
+        config = turns.part(step, config, first);
+      } else {
+        config.grid[0] = 0;
+      }
       end += config.grid[0];
       if (end > std::numeric_limits<int32_t>::max()) {
         return invalid_argument(fmt::format(
             "sizes: {} sequences have more than 2^31 - 1 blocks of {} rows; allowed are fewer",
             batch_, step.rows_per_block));
       }
-      parts()[i] = {&params[order[i]], static_cast<uint32_t>(end)};
+      parts()[i] = {&params[order[i]], static_cast<uint32_t>(end), config.first_block};
     }
     return static_cast<uint32_t>(end);
   }
@@ -311,8 +338,12 @@ Result<size_t> sequences_workspace_bytes(const Problem& problem, const Schedule&
   const Sizes all = {1, sizes.heads, sizes.kv_heads, total_q + sizes.batch * tile_q,
                      total_k + sizes.batch * tile_k};
   LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout, workspace_layout(problem, schedule, all));
-  return table_layout(problem, sizes).total_bytes + layout.total_bytes +
-         static_cast<size_t>(sizes.batch * kParts) * kPartAlignment;
+  const size_t bytes = static_cast<size_t>(sizes.batch * kParts) * kPartAlignment +
+                       table_layout(problem, sizes).total_bytes + layout.total_bytes;
+  if (!is_cpu) return bytes;
+  // Short sequences have panels of all their heads at once.
+  const int64_t panels = cpu_packed_bytes(problem, schedule, all.seq_k);
+  return bytes + static_cast<size_t>((sizes.kv_heads - layout.panel_slices) * panels);
 }
 
 Result<SavedBytes> sequences_saved_bytes(const Problem& problem, const Schedule& schedule,

@@ -146,21 +146,33 @@ class CpuWork {
   void add_forward() {
     const CpuOptions& cpu = schedule_.cpu;
     const TileCount all = figures_.query_tiles(static_cast<int>(rows_), cpu.panel_keys);
-    const double tiles = all.tiles * query_slices_, again = tiles_again() * query_slices_;
+    const ForwardTiles tiles = forward_tiles(all.tiles * query_slices_);
     const double vectors = rows_ * vectors_;  // of scores, in a tile
     blocks_ = all.blocks * query_slices_;
     // Pass 1, and what is computed again in pass 2.
-    add_steps((tiles + again) * problem_.head_dim, vectors_, has_pairs_);
+    add_steps(tiles.computed() * problem_.head_dim, vectors_, has_pairs_);
     const double scaling = has_pairs_ ? 2 : 0;
-    at(amounts_, Resource::kSpecial) +=
-        tiles * vectors * (softplus() + scaling + 2) + again * vectors * (softplus() + scaling);
+    at(amounts_, Resource::kSpecial) += tiles.summed * vectors * (softplus() + scaling + 2) +
+                                        tiles.again * vectors * (softplus() + scaling);
     // Pass 2: the weights, and the values.
     const bool has_x = sums_x(problem_, schedule_);
-    at(amounts_, Resource::kSpecial) += tiles * vectors * (4 + power() + (has_x ? 2 : 0));
+    at(amounts_, Resource::kSpecial) += tiles.weighed * vectors * (4 + power() + (has_x ? 2 : 0));
     for (int product = 0; product < (has_x ? 2 : 1); ++product)
-      add_columns(tiles, problem_.head_dim_v, has_pairs_);
-    add_forward_rows(tiles, again, has_x ? 2 : 1);
-    add_forward_bytes(tiles, again);
+      add_columns(tiles.weighed, problem_.head_dim_v, has_pairs_);
+    add_forward_rows(tiles, has_x ? 2 : 1);
+    add_forward_bytes(tiles);
+  }
+
+  // Tiles of pass 1, of scores that are computed again for pass 2, and of pass 2.
+  struct ForwardTiles {
+    double summed, again, weighed;
+    double computed() const { return summed + again; }
+  };
+  // Over a range of keys each pass is a call of its own.
+  ForwardTiles forward_tiles(double all) const {
+    if (problem_.pass == Pass::kRowSums) return {all, 0, 0};
+    if (problem_.pass == Pass::kWeightedSum) return {0, all, all};
+    return {all, tiles_again() * query_slices_, all};
   }
 
   // Tiles of a head whose activations are not kept.
@@ -173,32 +185,33 @@ class CpuWork {
   }
 
   // What a tile, a block of keys and a block of rows take beside products and evaluation.
-  void add_forward_rows(double tiles, double again, double products) {
+  void add_forward_rows(const ForwardTiles& tiles, double products) {
     constexpr double kTile = 10, kSum = 15, kRow = 60, kBlock = 200;
     const CpuOptions& cpu = schedule_.cpu;
     const double dims = problem_.head_dim + problem_.head_dim_v;
     // A tile's activations are stored, loaded and stored as weights.
+    at(amounts_, Resource::kIssue) += tiles.computed() * (kTile + 2 * rows_ * vectors_) +
+                                      tiles.weighed * (kTile + 3 * rows_ * vectors_);
+    const double blocks_per_tile = static_cast<double>(cpu.panel_keys) / cpu.block_keys;
     at(amounts_, Resource::kIssue) +=
-        (tiles + again) * (kTile + 2 * rows_ * vectors_) + tiles * (kTile + 3 * rows_ * vectors_);
-    const double key_blocks = tiles * cpu.panel_keys / cpu.block_keys;
-    at(amounts_, Resource::kIssue) += key_blocks * rows_ * 3 * kSum;
-    add_sums(key_blocks * products, rows_, problem_.head_dim_v);
+        (2 * tiles.summed + tiles.weighed) * blocks_per_tile * rows_ * kSum;
+    add_sums(tiles.weighed * blocks_per_tile * products, rows_, problem_.head_dim_v);
     at(amounts_, Resource::kIssue) += blocks_ * (kBlock + rows_ * (kRow + 4 * dims / lanes_));
   }
 
-  void add_forward_bytes(double tiles, double again) {
+  void add_forward_bytes(const ForwardTiles& tiles) {
     const CpuOptions& cpu = schedule_.cpu;
     const double kept = std::min<double>(cpu.kept_keys, up(double(sizes_.seq_k), cpu.block_keys));
     const double kept_bytes = 4 * rows_ * kept;
     const double head = panel_bytes() + value_bytes() + kept_bytes;
-    add_bytes((tiles + again) * cpu.panel_keys * panel_rows_ * 4, head);
-    add_bytes(tiles * cpu.panel_keys * problem_.head_dim_v * element_bytes_, head);
+    add_bytes(tiles.computed() * cpu.panel_keys * panel_rows_ * 4, head);
+    add_bytes(tiles.weighed * cpu.panel_keys * problem_.head_dim_v * element_bytes_, head);
     // Written in pass 1 and read in pass 2, with the panels in between.
-    const double scores = tiles * rows_ * cpu.panel_keys;
-    add_bytes(8 * scores * (1 - again / std::max(tiles, 1.0)), kept_bytes);
+    const double tile_scores = rows_ * cpu.panel_keys;
+    add_bytes(8 * tile_scores * (tiles.weighed - std::min(tiles.again, tiles.weighed)), kept_bytes);
     // The weights of a block are read for every chunk of columns.
     const double chunks = std::ceil(double(problem_.head_dim_v) / cpu.panel_keys);
-    add_bytes(4 * scores * (1 + chunks), 4 * rows_ * cpu.block_keys);
+    add_bytes(4 * tile_scores * tiles.weighed * (1 + chunks), 4 * rows_ * cpu.block_keys);
   }
 
   // A function that makes tiles of scores and gradients, and multiplies `dims` columns by them.

@@ -150,6 +150,7 @@ std::string config_source(const Problem& problem, const Schedule& schedule, cons
   write_shape(out, problem, schedule, target);
   out.constant("bool", "kHasPairs", flag(has_pairs));
   out.constant("bool", "kIsBackward", flag(is_backward));
+  out.constant("bool", "kIsRange", flag(is_of_range(problem.pass)));
   out.constant("bool", "kIsTraining", flag(problem.pass == Pass::kForwardTrain));
   out.constant("bool", "kTakesFewQueries", flag(takes_few_queries(problem)));
   out.constant("bool", "kSkipsKeys", flag(skips_keys(problem)));
@@ -160,6 +161,7 @@ std::string config_source(const Problem& problem, const Schedule& schedule, cons
   out.constant("bool", "kHasNorms", flag(problem.score.qk_norm));
   if (is_general(problem)) {
     write_score_constants(out, problem);
+    out.constant("bool", "kReadsSink", flag(reads_sink(problem)));
     out.constant("bool", "kHasPassOne", flag(has_pass_one(problem)));
     out.constant("bool", "kNeedsEpsilon", flag(needs_epsilon(problem)));
   }
@@ -207,6 +209,13 @@ CpuStep dq_step(const Problem& problem, const Schedule& schedule, const Target& 
                   cpu_dq_scratch_bytes(problem, schedule, target), "sizeof(DqScratch)");
 }
 
+// The function of a forward, or of one of its two passes.
+const char* forward_name(Pass pass) {
+  return pass == Pass::kRowSums       ? "row_sums"
+         : pass == Pass::kWeightedSum ? "weighted_sum"
+                                      : "forward";
+}
+
 // The steps after the packing of keys, of a score function given as expressions.
 std::vector<CpuStep> general_steps(const CpuStep& pack, const Problem& problem,
                                    const Schedule& schedule, const Target& target) {
@@ -215,8 +224,8 @@ std::vector<CpuStep> general_steps(const CpuStep& pack, const Problem& problem,
     return step;
   };
   if (problem.pass != Pass::kBackward)
-    return {pack, general(cpu_step("forward", GridRows::kQueries, schedule.cpu.rows,
-                                   cpu_scratch_bytes(problem, schedule, target),
+    return {pack, general(cpu_step(forward_name(problem.pass), GridRows::kQueries,
+                                   schedule.cpu.rows, cpu_scratch_bytes(problem, schedule, target),
                                    "sizeof(ForwardScratch)"))};
   std::vector<CpuStep> steps = {
       pack,
@@ -233,7 +242,8 @@ std::vector<CpuStep> cpu_steps(const Problem& problem, const Schedule& schedule,
   if (is_general(problem)) return general_steps(pack, problem, schedule, target);
   if (problem.pass != Pass::kBackward)
     return {pack,
-            cpu_step("forward", GridRows::kQueries, cpu_groups(problem) * schedule.cpu.rows,
+            cpu_step(forward_name(problem.pass), GridRows::kQueries,
+                     cpu_groups(problem) * schedule.cpu.rows,
                      cpu_scratch_bytes(problem, schedule, target),
                      sums_x(problem, schedule) ? "sizeof(ForwardScratch) + sizeof(SlopeScratch)"
                                                : "sizeof(ForwardScratch)")};
@@ -264,6 +274,13 @@ std::string entries_source(const std::vector<CpuStep>& steps) {
   return out.text();
 }
 
+const char* forward_root(const Problem& problem) {
+  const bool is_range = is_of_range(problem.pass);
+  if (is_general(problem))
+    return is_range ? "templates/cpu/general_range.h" : "templates/cpu/general_forward.h";
+  return is_range ? "templates/cpu/forward_range.h" : "templates/cpu/forward.h";
+}
+
 }  // namespace
 
 KernelSource emit_cpu_kernel(const Problem& problem, const Schedule& schedule,
@@ -280,7 +297,7 @@ KernelSource emit_cpu_kernel(const Problem& problem, const Schedule& schedule,
       roots.push_back("templates/cpu/backward_rows.h");
     }
   } else {
-    roots.push_back(general ? "templates/cpu/general_forward.h" : "templates/cpu/forward.h");
+    roots.push_back(forward_root(problem));
   }
   std::vector<SourcePart> parts = template_parts(roots);
   // This part comes after the types that it uses.

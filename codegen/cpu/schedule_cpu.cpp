@@ -111,7 +111,8 @@ void choose_cpu(Schedule& schedule, const Problem& problem, const Target& target
   // 192 KiB, so that a second-level cache of 512 KiB or more also has room for panels and values.
   constexpr int64_t kMostKept = 4096;
   int64_t keys = problem.seq_k == 0 ? kMostKept : std::min(problem.seq_k, kMostKept);
-  if (!has_pass_one(problem)) keys = 0;  // no pass comes back to them
+  // No pass comes back to them.
+  if (!has_pass_one(problem) || is_of_range(problem.pass)) keys = 0;
   cpu.kept_keys = static_cast<int>((keys + cpu.block_keys - 1) / cpu.block_keys) * cpu.block_keys;
 }
 
@@ -198,6 +199,21 @@ int64_t cpu_turn_bytes(const Schedule& schedule, int64_t seq_q) {
 int64_t cpu_packed_bytes(const Problem& problem, const Schedule& schedule, int64_t seq_k) {
   const int64_t panel = schedule.cpu.panel_keys;
   return (seq_k + panel - 1) / panel * panel * cpu_panel_rows(problem) * 4;
+}
+
+int64_t cpu_panel_slices(const Problem& problem, const Schedule& schedule, const Sizes& sizes) {
+  constexpr int64_t kMostBytes = int64_t{32} << 20;
+  // Fewer heads at a time would leave threads of a large machine without work.
+  constexpr int64_t kLeastBlocks = 256;
+  const int64_t slices = std::max<int64_t>(sizes.batch * sizes.kv_heads, 1);
+  const int64_t bytes = std::max<int64_t>(cpu_packed_bytes(problem, schedule, sizes.seq_k), 1);
+  const int64_t rows = cpu_groups(problem) * schedule.cpu.rows;
+  const int64_t blocks = std::max<int64_t>(
+      (sizes.seq_q + rows - 1) / rows * (sizes.heads / std::max<int64_t>(sizes.kv_heads, 1)), 1);
+  const int64_t least = (kLeastBlocks + blocks - 1) / blocks;
+  const int64_t most = std::clamp<int64_t>(std::max(kMostBytes / bytes, least), 1, slices);
+  const int64_t turns = (slices + most - 1) / most;
+  return (slices + turns - 1) / turns;  // as many in every turn
 }
 
 }  // namespace lssar

@@ -76,8 +76,8 @@ void run_block_of_part(const void* params, unsigned block, void* memory) {
   const LaunchPart* const part = std::upper_bound(
       parts.begin, parts.end, block,
       [](unsigned number, const LaunchPart& of) { return number < of.end_block; });
-  const unsigned first = part == parts.begin ? 0 : part[-1].end_block;
-  parts.code(part->params, block - first, memory);
+  const unsigned begin = part == parts.begin ? 0 : part[-1].end_block;
+  parts.code(part->params, part->first_block + (block - begin), memory);
 }
 
 class CpuDevice final : public Device {
@@ -134,7 +134,8 @@ class CpuDevice final : public Device {
   Status launch(const DeviceFunction& function, const LaunchConfig& config, const void* params,
                 size_t /*params_bytes*/, Stream /*stream*/) override {
     LSSAR_ASSIGN_OR_RETURN(const CpuBlock code, code_of(function));
-    return pool_.run({code, params, config.grid[0], config.shared_bytes}, threads_of_launch());
+    return pool_.run({code, params, config.grid[0], config.shared_bytes, config.first_block},
+                     threads_of_launch());
   }
   bool launches_parts() const override { return true; }
   Status launch_parts(const DeviceFunction& function, const LaunchPart* parts, size_t num_parts,

@@ -90,7 +90,8 @@ void CpuPool::work(Job& job, void* scratch) {
   for (;;) {
     const uint64_t taken = job.next.fetch_add(1, std::memory_order_relaxed);
     if (taken >= blocks.count) return;
-    blocks.function(blocks.params, static_cast<unsigned>(blocks.count - 1 - taken), scratch);
+    const uint64_t block = blocks.first + blocks.count - 1 - taken;
+    blocks.function(blocks.params, static_cast<unsigned>(block), scratch);
   }
 }
 

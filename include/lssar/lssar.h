@@ -135,8 +135,8 @@ typedef enum lssar_device {
   LSSAR_DEVICE_CUDA = 1,    /* a GPU, through its driver */
   LSSAR_DEVICE_VIRTUAL = 2, /* interprets the kernels on the CPU: exact, portable, slow */
   LSSAR_DEVICE_RECORD = 3,  /* computes nothing, counts launches: for measuring host overhead */
-  LSSAR_DEVICE_CPU = 4      /* machine code for the host's CPU, by the LLVM compiler; needs AVX2.
-                               It has no kernels for ranges of keys: docs/cpu.md */
+  LSSAR_DEVICE_CPU = 4      /* machine code for the host's CPU, by the LLVM compiler; needs AVX2:
+                               docs/cpu.md */
 } lssar_device;
 
 typedef enum lssar_compiler {
@@ -319,8 +319,8 @@ typedef struct lssar_plan_options {
 } lssar_plan_options;
 
 /* Checks the problem and chooses schedules. `options` may be NULL. *plan is NULL on failure.
- * INVALID_ARGUMENT: a field out of its range, or an illegal schedule. UNSUPPORTED: the cpu device
- * has no kernels for a pass; a newer version's field that is set. OUT_OF_MEMORY. */
+ * INVALID_ARGUMENT: a field out of its range, or an illegal schedule. UNSUPPORTED: a newer
+ * version's field that is set. OUT_OF_MEMORY. */
 LSSAR_API lssar_status lssar_plan_create(lssar_context* context, const lssar_problem* problem,
                                          const lssar_plan_options* options,
                                          lssar_plan** plan) LSSAR_NOEXCEPT;
@@ -510,7 +510,8 @@ LSSAR_API lssar_status lssar_execute_backward(const lssar_plan* plan,
  * Step 3 reads and replaces all planes, and adds the sink: docs/math.md, "Keys in parts".
  * Float32 is enough for the sums, in any order. With zs summed too, row_stats has what the
  * forward_train of the whole would save. Convention 11 holds if your sums and quotient keep NaN.
- * The backward takes no range. Both passes give the same bits every time, by portable kernels. */
+ * The backward takes no range. Both passes give the same bits every time. GPUs run them by portable
+ * kernels. */
 LSSAR_API lssar_status lssar_execute_row_sums(const lssar_plan* plan,
                                               const lssar_call* call) LSSAR_NOEXCEPT;
 LSSAR_API lssar_status lssar_execute_weighted_sum(const lssar_plan* plan,

@@ -106,7 +106,7 @@ LSSAR_HOST void backward_dkdv(const AttentionParams& params, u32 block, void* me
   for (int j = 0; j < num_keys; ++j) {
     store_projected<Config>(
         row_pointer<const Element>(params.k, place.batch, place.kv_head, first_key + j),
-        scratch.key_sums + j * Config::kHeadDimPadded,
+        scratch.key_sums + j * Config::kHeadDimPadded, queries != 0,
         row_pointer<Element>(params.grad_k, place.batch, place.kv_head, first_key + j));
     Element* const to =
         row_pointer<Element>(params.grad_v, place.batch, place.kv_head, first_key + j);

@@ -42,6 +42,7 @@ LSSAR_HOST void backward_dq(const AttentionParams& params, u32 block, void* memo
     store_projected<Config>(
         row_pointer<const Element>(params.q, place.batch, place.head, place.first_row + r),
         scratch.sums + r * Config::kHeadDimPadded,
+        visible_keys<Config>(params, place.first_row + r) != 0,
         row_pointer<Element>(params.grad_q, place.batch, place.head, place.first_row + r));
 }
 

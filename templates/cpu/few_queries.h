@@ -41,6 +41,7 @@ LSSAR_HOST Floats<Config> row_products(const typename Config::Element* rows, i64
       acc[i] = x * (other != nullptr ? y : x) + acc[i];
     }
   };
+  LSSAR_UNROLL
   for (int d = 0; d < kWhole; d += Config::kLanes) add(d, Constant<false>{});
   if constexpr (kWhole != Config::kHeadDim) add(kWhole, Constant<true>{});
   return lane_sums<Config>(acc);

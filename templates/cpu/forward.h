@@ -20,6 +20,7 @@ LSSAR_HOST void load_queries(const AttentionParams& params, const RowPlace& plac
     const i64 visible = row < seq_q<Config>(params) ? visible_keys<Config>(params, row) : 0;
     rows[r] = RowState{};
     rows[r].visible = visible;
+    rows[r].seen = seen_keys<Config>(params, visible);
     rows[r].largest_score = -infinity();
     rows[r].score_scale = load_query<Config>(
         params, place, row, visible, queries + r * Config::kHeadDim,
@@ -31,7 +32,7 @@ LSSAR_HOST void load_queries(const AttentionParams& params, const RowPlace& plac
 template <class Config>
 LSSAR_HOST void hide_keys(const RowState* rows, i64 first_key, float hidden, float* scores) {
   for (int r = 0; r < Config::kRows; ++r) {
-    const i64 left = rows[r].visible - first_key;
+    const i64 left = rows[r].seen - first_key;
     for (int key = left < 0 ? 0 : (int)left; key < Config::kPanelKeys; ++key)
       scores[r * Config::kPanelKeys + key] = hidden;
   }
@@ -93,9 +94,9 @@ LSSAR_HOST void activate_block(const AttentionParams& params, const RowPlace& pl
   PanelSums<Config> sums[Config::kGroups];
   i64 whole[Config::kGroups];  // keys that all rows of a group see
   for (int g = 0; g < groups; ++g) {
-    whole[g] = rows[g * kRows].visible;
+    whole[g] = rows[g * kRows].seen;
     for (int r = g * kRows; r < (g + 1) * kRows; ++r)
-      whole[g] = rows[r].visible < whole[g] ? rows[r].visible : whole[g];
+      whole[g] = rows[r].seen < whole[g] ? rows[r].seen : whole[g];
     for (int i = 0; kSums && i < kFloats; ++i) {
       sums[g].sum[i] = 0.0f;
       sums[g].most[i] = -infinity();
@@ -231,39 +232,66 @@ LSSAR_HOST void weigh_and_add(const AttentionParams& params, const RowPlace& pla
 
 // A block has kGroups groups of kRows queries of one head. The last one may have fewer.
 template <class Config>
+constexpr int kBlockRows = Config::kGroups * Config::kRows;
+
+// The rows of a block and its walk over the keys.
+template <class Config>
+struct ForwardBlock {
+  const AttentionParams& params;
+  const RowPlace& place;
+  ForwardScratch<Config>& scratch;
+  RowState rows[kBlockRows<Config>];
+  int groups, num_rows;
+  i64 seen;  // keys of the call that at least one row sees
+
+  LSSAR_HOST void load() {
+    const i64 left = seq_q<Config>(params) - place.first_row;
+    groups = left < kBlockRows<Config> ? (int)(left + Config::kRows - 1) / Config::kRows
+                                       : Config::kGroups;
+    num_rows = groups * Config::kRows;
+    load_queries<Config>(params, place, num_rows, scratch.queries, rows);
+    seen = 0;
+    for (int r = 0; r < num_rows; ++r) seen = rows[r].seen > seen ? rows[r].seen : seen;
+  }
+
+  LSSAR_HOST int keys_of_block(i64 first_key) const {
+    const i64 rest = seen - first_key;
+    return rest < Config::kBlockKeys ? (int)rest : Config::kBlockKeys;
+  }
+
+  LSSAR_HOST void sum_activations() {
+    for (i64 key = 0; key < seen; key += Config::kBlockKeys)
+      activate_block<Config, true>(params, place, groups, key, keys_of_block(key), rows, scratch);
+  }
+
+  // kIsRange: row sums are a call of their own, which keeps no activations.
+  LSSAR_HOST void add_values() {
+    for (int r = 0; r < num_rows; ++r) prepare_weights<Config>(rows[r]);
+    for (int i = 0; i < num_rows * Config::kHeadDimVPadded; ++i) {
+      scratch.outputs[i] = 0.0f;
+      if constexpr (Config::kSumsX) slope_scratch<Config>(scratch).outputs[i] = 0.0f;
+    }
+    for (i64 key = 0; key < seen; key += Config::kBlockKeys) {
+      const int keys = keys_of_block(key);
+      if (Config::kIsRange || key >= Config::kKeptKeys)
+        activate_block<Config, false>(params, place, groups, key, keys, rows, scratch);
+      weigh_and_add<Config>(params, place, groups, key, keys, rows, scratch);
+    }
+  }
+};
+
+template <class Config>
 LSSAR_HOST void forward(const AttentionParams& params, u32 block, void* memory) {
-  constexpr int kBlockRows = Config::kGroups * Config::kRows;
   ForwardScratch<Config>& scratch = *(ForwardScratch<Config>*)memory;
-  const RowPlace place = query_place<Config, kBlockRows>(params, block);
+  const RowPlace place = query_place<Config, kBlockRows<Config>>(params, block);
   if constexpr (Config::kTakesFewQueries)
     if (has_few_queries<Config>(params))
-      return forward_few<Config>(params, place, kBlockRows, scratch);
-  const i64 left = seq_q<Config>(params) - place.first_row;
-  const int groups =
-      left < kBlockRows ? (int)(left + Config::kRows - 1) / Config::kRows : Config::kGroups;
-  const int num_rows = groups * Config::kRows;
-  RowState rows[kBlockRows];
-  load_queries<Config>(params, place, num_rows, scratch.queries, rows);
-  i64 visible = 0;  // keys that at least one row sees
-  for (int r = 0; r < num_rows; ++r)
-    visible = rows[r].visible > visible ? rows[r].visible : visible;
-  const auto keys_of = [&](i64 first_key) {
-    const i64 rest = visible - first_key;
-    return rest < Config::kBlockKeys ? (int)rest : Config::kBlockKeys;
-  };
-  for (i64 key = 0; key < visible; key += Config::kBlockKeys)
-    activate_block<Config, true>(params, place, groups, key, keys_of(key), rows, scratch);
-  for (int r = 0; r < num_rows; ++r) prepare_weights<Config>(rows[r]);
-  for (int i = 0; i < num_rows * Config::kHeadDimVPadded; ++i) {
-    scratch.outputs[i] = 0.0f;
-    if constexpr (Config::kSumsX) slope_scratch<Config>(scratch).outputs[i] = 0.0f;
-  }
-  for (i64 key = 0; key < visible; key += Config::kBlockKeys) {
-    if (key >= Config::kKeptKeys)
-      activate_block<Config, false>(params, place, groups, key, keys_of(key), rows, scratch);
-    weigh_and_add<Config>(params, place, groups, key, keys_of(key), rows, scratch);
-  }
-  store_outputs<Config>(params, place, num_rows, rows, scratch);
+      return forward_few<Config>(params, place, kBlockRows<Config>, scratch);
+  ForwardBlock<Config> rows{params, place, scratch, {}, 0, 0, 0};
+  rows.load();
+  rows.sum_activations();
+  rows.add_values();
+  store_outputs<Config>(params, place, rows.num_rows, rows.rows, scratch);
 }
 
 }  // namespace lssar_device

@@ -44,7 +44,8 @@ LSSAR_HOST Floats<Config> base_of(Floats<Config> activation, const WeightScale& 
 
 // What pass 1 computes for a row, and how pass 2 weighs the row's keys.
 struct RowState {
-  i64 visible;          // keys that the row sees, from the first on
+  i64 visible;          // N_i
+  i64 seen;             // keys of the call that the row sees, from the first on
   double sum;           // of activations, in bits: R
   double weights;       // their sum: zs
   double slopes;        // the sum of u^(p - 1)

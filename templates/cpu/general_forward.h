@@ -22,6 +22,7 @@ LSSAR_HOST void load_general_queries(const AttentionParams& params, const RowPla
     GeneralRow& row = rows[r];
     row = GeneralRow{};
     row.visible = i < seq_q<Config>(params) ? visible_keys<Config>(params, i) : 0;
+    row.seen = seen_keys<Config>(params, row.visible);
     row.largest_score = row.highest = -infinity();
     row.lowest = infinity();
     row.score_scale = load_query<Config>(
@@ -30,7 +31,7 @@ LSSAR_HOST void load_general_queries(const AttentionParams& params, const RowPla
             LSSAR_WIDE { return general_score_scale<Config>(squares, row.visible); });
     if (row.visible == 0) continue;
     row.bias = (float)Config::score_bias(row.visible);
-    if constexpr (Config::kHasSink) row.sink_logit = params.sink[place.head];
+    if constexpr (Config::kReadsSink) row.sink_logit = params.sink[place.head];
   }
 }
 
@@ -41,13 +42,13 @@ struct GeneralBlock {
   const RowPlace& place;
   ForwardScratch<Config>& scratch;
   GeneralRow rows[kRows];
-  i64 visible;  // keys that at least one row sees
+  i64 seen;  // keys of the call that at least one row sees
 
   // The scores of `row` from first_key on. Those of the first kKeptKeys keys have memory of their
   // own.
   LSSAR_HOST ScoreRow scores_of(int row, i64 first_key) const {
     const i64 kept = first_key < Config::kKeptKeys ? first_key : i64{Config::kKeptKeys};
-    const i64 left = visible - first_key;
+    const i64 left = seen - first_key;
     return {scratch.scores + kept * kRows + row * Config::kPanelKeys, first_key,
             left < Config::kBlockKeys ? (int)left : Config::kBlockKeys, kRows * Config::kPanelKeys};
   }
@@ -79,14 +80,17 @@ struct GeneralBlock {
   }
 
   LSSAR_HOST void sum_activations() {
-    for (i64 key = 0; key < visible; key += Config::kBlockKeys) {
+    for (i64 key = 0; key < seen; key += Config::kBlockKeys) {
       activate_block(key);
       for (int r = 0; r < kRows; ++r) add_activations<Config>(scores_of(r, key), rows[r]);
     }
-    for (int r = 0; r < kRows; ++r) finish_sums<Config>(rows[r]);
   }
 
-  // kIsExponential, without pass one.
+  LSSAR_HOST void finish_rows() {
+    for (GeneralRow& row : rows) finish_sums<Config>(row);
+  }
+
+  // kIsExponential, where sums are not known.
   LSSAR_HOST void rescale(int r, const ScoreRow& scores) {
     const float factor = raise_largest<Config>(scores, rows[r]);
     rows[r].weights *= factor;
@@ -97,11 +101,11 @@ struct GeneralBlock {
   LSSAR_HOST void add_values() {
     using Element = typename Config::Element;
     for (int i = 0; i < kRows * Config::kHeadDimVPadded; ++i) scratch.outputs[i] = 0.0f;
-    for (i64 key = 0; key < visible; key += Config::kBlockKeys) {
+    for (i64 key = 0; key < seen; key += Config::kBlockKeys) {
       if (!Config::kHasPassOne || key >= Config::kKeptKeys) activate_block(key);
       for (int r = 0; r < kRows; ++r) {
         const ScoreRow scores = scores_of(r, key);
-        if constexpr (Config::kIsExponential && !Config::kHasPassOne) rescale(r, scores);
+        if constexpr (Config::kIsExponential && !kKnowsSums<Config>) rescale(r, scores);
         weigh<Config>(scores, rows[r]);
       }
       const ScoreRow weights = scores_of(0, key);
@@ -112,7 +116,7 @@ struct GeneralBlock {
     }
   }
 
-  // `z` is row_divisor's result.
+  // `z`: what the row's output is to be divided by.
   LSSAR_HOST RowStats stats_of(const GeneralRow& row, float z) const {
     float largest = 0.0f;
     if constexpr (Config::kIsExponential) {
@@ -123,47 +127,67 @@ struct GeneralBlock {
     return {row.normalizer, row.m, z, largest};
   }
 
-  LSSAR_HOST void store_outputs() {
-    using Element = typename Config::Element;
+  // Calls act(row, its index among saved rows, its weighted values) for all rows that exist.
+  template <class Act>
+  LSSAR_HOST void for_each_row(const Act& act) {
     const i64 queries = seq_q<Config>(params);
-    for (int r = 0; r < kRows && place.first_row + r < queries; ++r) {
-      const i64 i = place.first_row + r;
-      const float z = row_divisor<Config>(rows[r]);
-      const float scale = output_scale<Config>(rows[r], z);
-      const bool is_empty = z == 0.0f;  // then o is 0 even if a value is NaN
-      const float* const outputs = scratch.outputs + r * Config::kHeadDimVPadded;
-      store_scaled<Config>(row_pointer<Element>(params.o, place.batch, place.head, i), outputs,
-                           scale, is_empty);
-      const i64 flat = flat_row<Config>(params, place, i);
-      if constexpr (Config::kIsTraining)
-        store_scaled<Config>(params.saved_o + flat * Config::kHeadDimV, outputs, scale, is_empty);
-      if (params.saved_stats != nullptr) store_stats<Config>(params, flat, stats_of(rows[r], z));
-    }
+    const i64 first = flat_row<Config>(params, place, place.first_row);
+    for (int r = 0; r < kRows && place.first_row + r < queries; ++r)
+      act(rows[r], first + r, scratch.outputs + r * Config::kHeadDimVPadded);
   }
 
-  LSSAR_HOST void run() {
+  LSSAR_HOST void store_outputs() {
+    using Element = typename Config::Element;
+    i64 i = place.first_row;
+    for_each_row([&](GeneralRow& row, i64 flat, const float* outputs) LSSAR_WIDE {
+      const float z = row_divisor<Config>(row);
+      const float scale = output_scale<Config>(row, z);
+      const bool is_empty = z == 0.0f;  // then o is 0 even if a value is NaN
+      store_scaled<Config>(row_pointer<Element>(params.o, place.batch, place.head, i++), outputs,
+                           scale, is_empty);
+      if constexpr (Config::kIsTraining)
+        store_scaled<Config>(params.saved_o + flat * Config::kHeadDimV, outputs, scale, is_empty);
+      if (params.saved_stats != nullptr) store_stats<Config>(params, flat, stats_of(row, z));
+    });
+  }
+
+  LSSAR_HOST void load() {
     load_general_queries<Config, kRows>(params, place, scratch.queries, rows);
-    visible = 0;
-    for (int r = 0; r < kRows; ++r) visible = rows[r].visible > visible ? rows[r].visible : visible;
-    if constexpr (Config::kHasPassOne) sum_activations();
-    add_values();
-    store_outputs();
+    seen = 0;
+    for (int r = 0; r < kRows; ++r) seen = rows[r].seen > seen ? rows[r].seen : seen;
   }
 };
 
-// Few rows, as in decoding, are computed one by one, because a full block would compute rows that
-// nobody needs. The bits are the same either way.
-template <class Config>
-LSSAR_HOST void general_forward(const AttentionParams& params, u32 block, void* memory) {
+// Loads the rows of a block and calls act(them). Few rows, as in decoding, are computed one by one,
+// because a full block would compute rows that nobody needs. The bits are the same either way.
+template <class Config, class Act>
+LSSAR_HOST void for_rows(const AttentionParams& params, u32 block, void* memory, const Act& act) {
   ForwardScratch<Config>& scratch = *(ForwardScratch<Config>*)memory;
   const i64 queries = seq_q<Config>(params);
   RowPlace place = query_place<Config, Config::kRows>(params, block);
   if (2 * (queries - place.first_row) >= Config::kRows) {
-    GeneralBlock<Config, Config::kRows>{params, place, scratch, {}, 0}.run();
+    GeneralBlock<Config, Config::kRows> rows{params, place, scratch, {}, 0};
+    rows.load();
+    act(rows);
     return;
   }
-  for (; place.first_row < queries; ++place.first_row)
-    GeneralBlock<Config, 1>{params, place, scratch, {}, 0}.run();
+  for (; place.first_row < queries; ++place.first_row) {
+    GeneralBlock<Config, 1> rows{params, place, scratch, {}, 0};
+    rows.load();
+    act(rows);
+  }
+}
+
+template <class Config>
+LSSAR_HOST void general_forward(const AttentionParams& params, u32 block, void* memory) {
+  for_rows<Config>(params, block, memory, [](auto& rows) LSSAR_WIDE {
+    if constexpr (Config::kHasPassOne) {
+      rows.sum_activations();
+      rows.finish_rows();
+    }
+    rows.add_values();
+    rows.store_outputs();
+  });
 }
 
 }  // namespace lssar_device

@@ -84,8 +84,9 @@ LSSAR_CALLED void general_differentiate(const RowConstants& row, i64 visible, i6
                                         const float* norms, float* weights, float* gradients) {
   const RowConstants known = row;
   const ScoreGradient<Config> of_row = {known, visible};
+  LSSAR_UNROLL
   for (int c = 0; c < Config::kPanelKeys; c += Config::kLanes) {
-    const Ints<Config> is_seen = seen_keys<Config>(visible - first_key - c);
+    const Ints<Config> is_seen = seen_lanes<Config>(visible - first_key - c);
     Floats<Config> weight;
     const Floats<Config> gradient =
         of_row.of_scores(load<Config>(weights + c), load<Config>(gradients + c), weight) *
@@ -101,10 +102,11 @@ LSSAR_CALLED float epsilon_sum(const RowConstants& row, i64 visible, i64 first_k
                                const float* scores, const float* products) {
   const ScoreGradient<Config> of_row = {row, visible};
   Floats<Config> sum = {};
+  LSSAR_UNROLL
   for (int c = 0; c < Config::kPanelKeys; c += Config::kLanes) {
     const Floats<Config> term =
         of_row.epsilon_term(load<Config>(scores + c), load<Config>(products + c));
-    sum += seen_keys<Config>(visible - first_key - c) ? term : Floats<Config>{};
+    sum += seen_lanes<Config>(visible - first_key - c) ? term : Floats<Config>{};
   }
   return lane_sum<Config>(sum);
 }

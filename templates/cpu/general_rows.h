@@ -7,8 +7,13 @@
 
 namespace lssar_device {
 
+// Whether r and an exponential's largest score are known before the first weight.
+template <class Config>
+constexpr bool kKnowsSums = Config::kHasPassOne || Config::kIsRange;
+
 struct GeneralRow {
-  i64 visible;            // keys that the row sees, from the first on
+  i64 visible;            // N_i
+  i64 seen;               // keys of the call that the row sees, from the first on
   float score_scale;      // kHasPairs: c_i / |q_i|
   float bias;             // is added to scores
   float sink_logit;       // kHasSink
@@ -39,10 +44,11 @@ LSSAR_HOST float origin_of(const GeneralRow& row) {
 template <class Config, bool kAreWeights = false, class Act>
 LSSAR_HOST void change_scores(const ScoreRow& scores, const GeneralRow& row, const Act& act) {
   float* at = scores.first;
-  i64 seen = row.visible - scores.first_key;
+  i64 seen = row.seen - scores.first_key;
   for (int key = 0; key < scores.keys; key += Config::kPanelKeys) {
+    LSSAR_UNROLL
     for (int c = 0; c < Config::kPanelKeys; c += Config::kLanes) {
-      const Floats<Config> x = act(load<Config>(at + c), seen_keys<Config>(seen));
+      const Floats<Config> x = act(load<Config>(at + c), seen_lanes<Config>(seen));
       if constexpr (kAreWeights) {
         store_weights<Config>(at, c / Config::kLanes, x);
       } else {
@@ -136,7 +142,7 @@ LSSAR_HOST void finish_sums(GeneralRow& row) {
   }
 }
 
-// Activations (of an exponential: scores) -> weights, and adds these. REQUIRES: without pass one,
+// Activations (of an exponential: scores) -> weights, and adds these. REQUIRES: !kKnowsSums,
 // raise_largest.
 template <class Config>
 LSSAR_CALLED void weigh(const ScoreRow& scores, GeneralRow& row) {

@@ -54,7 +54,7 @@ LSSAR_HOST float psi_scale(i64 visible, float r) { return r == 0.0f ? 0.0f : (fl
 
 // Which of kLanes keys a row sees, where `seen` are left of them.
 template <class Config>
-LSSAR_HOST Ints<Config> seen_keys(i64 seen) {
+LSSAR_HOST Ints<Config> seen_lanes(i64 seen) {
   const int most = Config::kLanes;
   return lane_numbers<Config>() < (seen < 0 ? 0 : seen < most ? (int)seen : most);
 }

@@ -168,13 +168,14 @@ LSSAR_CALLED void fill_tile(const AttentionParams& params, RowPlace place, int n
 }
 
 // Writes the part of a row of sums that is perpendicular to the row's own vector x:
-// a - x^ (x^ a), x^ = x / |x|. Without kHasNorms it writes all of a.
+// a - x^ (x^ a), x^ = x / |x|. Without kHasNorms it writes all of a. A row without gradient may be
+// NaN: its sums are 0, and so is what is written.
 template <class Config>
 LSSAR_HOST void store_projected(const typename Config::Element* x, const float* sums,
-                                typename Config::Element* to) {
+                                bool has_gradient, typename Config::Element* to) {
   constexpr int kDim = Config::kHeadDim;
   constexpr int kWhole = kDim / Config::kLanes * Config::kLanes;
-  if constexpr (!Config::kHasNorms) {
+  if (!Config::kHasNorms || !has_gradient) {
     for (int d = 0; d < kWhole; d += Config::kLanes) store<Config>(to + d, load<Config>(sums + d));
     if constexpr (kWhole != kDim) store<Config, true>(to + kWhole, load<Config>(sums + kWhole));
     return;

@@ -7,9 +7,9 @@
 #include "templates/cpu/backward_dq.h"
 #include "templates/cpu/backward_rows.h"
 #include "templates/cpu/backward_sink.h"
-#include "templates/cpu/forward.h"
+#include "templates/cpu/forward_range.h"
 #include "templates/cpu/general_backward_rows.h"
-#include "templates/cpu/general_forward.h"
+#include "templates/cpu/general_range.h"
 #include "templates/cpu/pack_keys.h"
 
 namespace lssar_device {
@@ -28,7 +28,7 @@ struct SampleConfig {
   static constexpr bool kIsTraining = kTrains, kSumsX = kTrains, kNeedsX = kTrains;
   static constexpr bool kSumsDq = kTrains, kIsGeneral = false, kHasNorms = true;
   static constexpr bool kIsBackward = kTrains, kTakesFewQueries = !kTrains;
-  static constexpr bool kSkipsKeys = sizeof(T) == 2, kHasPairs = false;
+  static constexpr bool kSkipsKeys = sizeof(T) == 2, kHasPairs = false, kIsRange = false;
   using Factors = typename VectorOf<kWidth>::Floats;
   static constexpr double kLogHeadDim = 3.1780538303479458;
   static constexpr i64 kSeqQ = 0, kSeqK = 0;
@@ -58,7 +58,7 @@ struct SampleScore : SampleConfig<T, 8, 16, true> {
   static constexpr bool kIsGeneral = true, kHasNorms = kStage != 0, kSumsX = false;
   static constexpr int kSecondStage = kStage, kActivationSum = kStage == 1 ? 2 : 1;
   static constexpr int kWeightSum = kStage == 2 ? 2 : 0, kDivisorSum = kStage == 2 ? 2 : 1;
-  static constexpr bool kIsExponential = kStage == 0, kHasSink = kStage == 0;
+  static constexpr bool kIsExponential = kStage == 0, kHasSink = kStage == 0, kReadsSink = kHasSink;
   static constexpr bool kHasPassOne = kStage != 0, kNeedsEpsilon = kStage != 0;
   static constexpr float kPhiSign = 1.0f, kGradUnit = 1.0f;
   static LSSAR_HOST double score_scale(i64 num_keys) { return log2_of(num_keys); }
@@ -72,6 +72,12 @@ struct SampleScore : SampleConfig<T, 8, 16, true> {
     slope = n;
     return x * n - b;
   }
+};
+
+// A range of keys.
+template <class Sample>
+struct SampleRange : Sample {
+  static constexpr bool kIsRange = true, kIsTraining = false, kSumsX = false, kHasPassOne = false;
 };
 
 }  // namespace lssar_device
@@ -117,4 +123,14 @@ extern "C" void lssar_index_of_scores(const lssar_device::AttentionParams* param
   backward_dkdv<SampleScore<Bf16, 1>>(*params, block, scratch);
   backward_dq<SampleScore<Fp16, 2>>(*params, block, scratch);
   backward_sink<SampleScore<float, 0>>(*params, block, scratch);
+}
+
+extern "C" void lssar_index_of_ranges(const lssar_device::AttentionParams* params, unsigned block,
+                                      void* scratch) {
+  using namespace lssar_device;
+  row_sums<SampleRange<SampleConfig<float, 16, 64>>>(*params, block, scratch);
+  weighted_sum<SampleRange<SampleConfig<Bf16, 8, 16>>>(*params, block, scratch);
+  general_row_sums<SampleRange<SampleScore<Bf16, 1>>>(*params, block, scratch);
+  general_weighted_sum<SampleRange<SampleScore<float, 0>>>(*params, block, scratch);
+  general_weighted_sum<SampleRange<SampleScore<Fp16, 2>>>(*params, block, scratch);
 }

@@ -79,6 +79,7 @@ LSSAR_HOST void backward_dq_finish(const AttentionParams& params, u32 block, voi
   for (i64 row = place.first_row; row < end && row < queries; ++row)
     store_projected<Config>(row_pointer<const Element>(params.q, place.batch, place.head, row),
                             query_sums<Config>(params, flat_row<Config>(params, place, row)),
+                            visible_keys<Config>(params, row) != 0,
                             row_pointer<Element>(params.grad_q, place.batch, place.head, row));
 }
 

@@ -48,15 +48,27 @@ LSSAR_HOST i64 flat_row(const AttentionParams& params, const RowPlace& place, i6
   return (place.batch * params.heads + place.head) * seq_q<Config>(params) + row;
 }
 
-// The keys that a query sees, from the first on.
+// N_i: the keys that a query sees, from the first on. For a range of keys, N_i counts all keys.
 template <class Config>
 LSSAR_HOST i64 visible_keys(const AttentionParams& params, i64 row) {
-  const i64 keys = seq_k<Config>(params);
+  const i64 keys = Config::kIsRange ? params.num_keys : seq_k<Config>(params);
   if constexpr (Config::kIsCausal) {
-    const i64 visible = row + 1 + keys - seq_q<Config>(params);
+    const i64 shift = Config::kIsRange ? params.query_shift : keys - seq_q<Config>(params);
+    const i64 visible = row + 1 + shift;
     return visible < 0 ? 0 : visible < keys ? visible : keys;
   } else {
     return keys;
+  }
+}
+
+// How many of the first `visible` keys are among the call's.
+template <class Config>
+LSSAR_HOST i64 seen_keys(const AttentionParams& params, i64 visible) {
+  if constexpr (Config::kIsRange) {
+    const i64 seen = visible - params.first_key, keys = seq_k<Config>(params);
+    return seen < 0 ? 0 : seen < keys ? seen : keys;
+  } else {
+    return visible;
   }
 }
 
@@ -144,15 +156,19 @@ LSSAR_HOST WeightScale weight_scale(const RowStats& row, i64 visible) {
   return {largest, (float)((double)visible * kLn2 / ((double)row.r * row.m)), 1.0f};
 }
 
-// Panels of k: [batch, kv_heads, panels, kPanelRows, kPanelKeys]. In the workspace these take the
-// place of the norms of k. The first kHeadDim rows of a panel are coordinates of the keys' unit
-// vectors. In the backward, kHeadDimV rows of coordinates of the values follow, and one of 1 / |k|.
-// kHasPairs: half as many rows have pairs of coordinates of k, and the last row is there always.
+// Panels of k: [panel_slices, panels, kPanelRows, kPanelKeys]. In the workspace these take the place
+// of the norms of k. The first kHeadDim rows of a panel are coordinates of the keys' unit vectors. In
+// the backward, kHeadDimV rows of coordinates of the values follow, and one of 1 / |k|. kHasPairs:
+// half as many rows have pairs of coordinates of k, and the last row is there always.
+//
+// The workspace has room for panels of params.panel_slices slices, and the device computes no more
+// of them at a time: they take their places in turn. A slice is a kv head of a batch entry.
 template <class Config>
 LSSAR_HOST float* key_panel(const AttentionParams& params, i64 slice, i64 panel) {
   constexpr i64 kPanelFloats = i64{Config::kPanelRows} * Config::kPanelKeys;
   const i64 panels = (seq_k<Config>(params) + Config::kPanelKeys - 1) / Config::kPanelKeys;
-  return params.k_inv_norm + (slice * panels + panel) * kPanelFloats;
+  const i64 place = (u32)slice % (u32)params.panel_slices;
+  return params.k_inv_norm + (place * panels + panel) * kPanelFloats;
 }
 
 // 1 / |k| of a panel's keys.

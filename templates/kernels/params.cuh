@@ -48,7 +48,7 @@ struct AttentionParams {
   int batch;
   int heads;
   int kv_heads;
-  int reserved;
+  int panel_slices;  // CPU: for how many (batch, kv head) the workspace has panels; else 0
 
   // For row sums and weighted sum: k and v are a range of all keys, q is a range of all queries.
   // Row i sees keys j < clamp(i + 1 + query_shift, 0, num_keys) of all keys; without causal, all

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 
 #include "reference/error_rule.h"
@@ -10,6 +11,7 @@
 #include "reference/reference.h"
 #include "tests/capi/run_capi.h"
 #include "tests/capi/split_forward.h"
+#include "tests/cpu/cpu_check.h"
 #include "tests/golden/golden_case.h"
 
 namespace lssar {
@@ -19,9 +21,18 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 class KeyRanges : public testing::Test {
  protected:
-  void SetUp() override { open("sm_80"); }
+  // LSSAR_TEST_DEVICE=cpu takes the cpu device in place of the virtual one.
+  void SetUp() override {
+    const char* const device = std::getenv("LSSAR_TEST_DEVICE");
+    if (device == nullptr) return open("sm_80");
+    ASSERT_STREQ(device, "cpu");
+    LSSAR_NEEDS_CPU_KERNELS();
+    take(open_context(LSSAR_DEVICE_CPU));
+  }
   void open(const std::string& target) {
-    auto context = open_context(LSSAR_DEVICE_VIRTUAL, LSSAR_COMPILER_AUTO, target);
+    take(open_context(LSSAR_DEVICE_VIRTUAL, LSSAR_COMPILER_AUTO, target));
+  }
+  void take(Result<ContextPtr> context) {
     ASSERT_TRUE(context.ok()) << context.status().to_string();
     context_ = std::move(*context);
   }

@@ -78,14 +78,6 @@ TEST_F(CpuEngine, ComputesAndKeepsTheObject) {
   }
 }
 
-TEST_F(CpuEngine, OtherPassesAreUnsupported) {
-  const auto engine = open();
-  ASSERT_TRUE(engine.ok());
-  Problem problem = forward_problem(DType::kFp32, 64, 64, 15, true);
-  problem.pass = Pass::kRowSums;
-  EXPECT_EQ((*engine)->prepare(problem).status().code(), StatusCode::kUnsupported);
-}
-
 TEST(CpuOpen, AutoAndVirtualDoNotTakeItsTargets) {
   for (const DeviceChoice choice : {DeviceChoice::kVirtual, DeviceChoice::kRecord}) {
     const auto device = open_device(choice, "x86-64-v3");

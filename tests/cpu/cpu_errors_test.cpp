@@ -72,19 +72,6 @@ TEST(CpuTarget, IsTheMachinesOwnOrANarrowerOne) {
             "target = \"sm_80\": with device = cpu allowed are x86-64-v3 x86-64-v4 x86-64-v4-bf16");
 }
 
-TEST(CpuTarget, OtherPassesAreUnsupported) {
-  for (const Pass pass : {Pass::kRowSums, Pass::kWeightedSum}) {
-    Problem problem;
-    problem.pass = pass;
-    const auto kernel = emit_kernel(problem, default_schedule(problem, v3()), v3());
-    EXPECT_EQ(kernel.status().code(), StatusCode::kUnsupported);
-    EXPECT_EQ(kernel.status().message(),
-              "problem.pass = " + std::string(pass_name(pass)) +
-                  ": on x86-64-v3 there are kernels for forward, forward-train and backward only; "
-                  "a GPU or the virtual device has the others");
-  }
-}
-
 std::string refusal(const CpuOptions& cpu, const Target& target) {
   const Problem problem;
   Schedule schedule = default_schedule(problem, target);

@@ -70,11 +70,6 @@ class Memory {
   std::vector<std::byte> bytes_;
 };
 
-struct Loaded {
-  std::unique_ptr<DeviceModule> module;
-  std::vector<LaunchStep> steps;
-};
-
 Device& device_with(int threads) {
   static auto& devices = *new std::map<int, std::shared_ptr<Device>>;
   std::shared_ptr<Device>& device = devices[threads];
@@ -102,11 +97,12 @@ Result<std::string> compile_once(const Compiler& compiler, const CompileRequest&
 }
 
 // One compile per source and target.
-Result<const Loaded*> load(const KernelSource& source, const std::string& compile_for) {
-  static auto& kept = *new std::map<std::pair<std::string, std::string>, Loaded>;
+Result<const DeviceModule*> load(const KernelSource& source, const std::string& compile_for) {
+  static auto& kept =
+      *new std::map<std::pair<std::string, std::string>, std::unique_ptr<DeviceModule>>;
   const std::pair key = {source.source, compile_for};
   const auto found = kept.find(key);
-  if (found != kept.end()) return &found->second;
+  if (found != kept.end()) return found->second.get();
   LSSAR_ASSIGN_OR_RETURN(const auto compiler, open_compiler(CompilerChoice::kLlvm));
   CompileRequest request;
   request.name = source.name;
@@ -117,33 +113,47 @@ Result<const Loaded*> load(const KernelSource& source, const std::string& compil
   image.kind = request.kind;
   image.target = request.target.name();
   LSSAR_ASSIGN_OR_RETURN(image.bytes, compile_once(*compiler, request));
-  Loaded loaded;
-  loaded.steps = source.steps;
-  LSSAR_ASSIGN_OR_RETURN(loaded.module, device_with(1).load(image));
-  return &kept.emplace(key, std::move(loaded)).first->second;
+  LSSAR_ASSIGN_OR_RETURN(std::unique_ptr<DeviceModule> module, device_with(1).load(image));
+  return kept.emplace(key, std::move(module)).first->second.get();
 }
 
 struct FreeBytes {
   void operator()(std::byte* memory) const { std::free(memory); }
 };
 
-uint32_t num_blocks(const LaunchStep& step, const Sizes& sizes) {
+// Blocks of one (batch, kv head).
+int64_t blocks_of_slice(const LaunchStep& step, const Sizes& sizes) {
   const bool is_keys = step.grid_rows == GridRows::kKeys;
   const int64_t rows = is_keys ? sizes.seq_k : sizes.seq_q;
   const int64_t blocks = (rows + step.rows_per_block - 1) / step.rows_per_block;
-  return static_cast<uint32_t>(blocks * (is_keys ? sizes.kv_heads : sizes.heads) * sizes.batch);
+  return blocks * (is_keys ? 1 : sizes.heads / sizes.kv_heads);
+}
+
+// The slices take turns for the panels of the workspace.
+std::vector<CpuLaunches::Launch> launches_of(const KernelSource& kernel, const Sizes& sizes,
+                                             int64_t panel_slices) {
+  std::vector<CpuLaunches::Launch> launches;
+  const int64_t slices = sizes.batch * sizes.kv_heads;
+  for (int64_t first = 0; first < slices; first += panel_slices)
+    for (const LaunchStep& step : kernel.steps) {
+      const int64_t blocks = blocks_of_slice(step, sizes);
+      const int64_t count = std::min(panel_slices, slices - first);
+      launches.push_back(
+          {step, static_cast<uint32_t>(blocks * first), static_cast<uint32_t>(blocks * count)});
+    }
+  return launches;
 }
 
 Status launch_on_device(const CpuLaunches& launches, int threads, const std::string& compile_for) {
-  LSSAR_ASSIGN_OR_RETURN(const Loaded* const loaded, load(launches.kernel, compile_for));
-  for (size_t i = 0; i < loaded->steps.size(); ++i) {
-    const LaunchStep& step = loaded->steps[i];
+  LSSAR_ASSIGN_OR_RETURN(const DeviceModule* const loaded, load(launches.kernel, compile_for));
+  for (const CpuLaunches::Launch& launch : launches.launches) {
     LaunchConfig config;
-    config.grid[0] = launches.num_blocks[i];
-    config.shared_bytes = static_cast<uint32_t>(step.shared_bytes);
+    config.grid[0] = launch.num_blocks;
+    config.first_block = launch.first_block;
+    config.shared_bytes = static_cast<uint32_t>(launch.step.shared_bytes);
     if (config.grid[0] == 0) continue;
     LSSAR_ASSIGN_OR_RETURN(const DeviceFunction* const function,
-                           loaded->module->function(step.entry));
+                           loaded->function(launch.step.entry));
     LSSAR_RETURN_IF_ERROR(device_with(threads).launch(*function, config, &launches.params,
                                                       sizeof(launches.params), nullptr));
   }
@@ -160,7 +170,9 @@ class Call {
     v_.set(inputs.v);
     if (!inputs.grad_o.empty()) grad_o_.set(inputs.grad_o);
     const auto rows = static_cast<size_t>(sizes.batch * sizes.heads * sizes.seq_q);
-    stats_.assign(4 * rows, -1.0f);
+    stats_ = inputs.stats;
+    stats_.resize(4 * rows, -1.0f);
+    sink_ = inputs.sink;
     saved_o_.assign(rows * static_cast<size_t>(problem.head_dim_v), -1.0f);
   }
 
@@ -177,9 +189,8 @@ class Call {
         static_cast<std::byte*>(std::aligned_alloc(256, bytes)));
     std::memset(workspace.get(), 0xff, bytes);  // NaN
     const lssar_device::AttentionParams params = make_params(workspace.get(), layout);
-    CpuLaunches launches = {source, {}, params, memory(workspace.get(), layout)};
-    for (const LaunchStep& step : source.steps)
-      launches.num_blocks.push_back(num_blocks(step, sizes_));
+    const CpuLaunches launches = {source, launches_of(source, sizes_, layout.panel_slices), params,
+                                  memory(workspace.get(), layout)};
     return run_.launch ? run_.launch(launches)
                        : launch_on_device(launches, run_.threads, run_.compile_for);
   }
@@ -239,6 +250,12 @@ class Call {
     params.row_constants = reinterpret_cast<float*>(workspace + layout.row_constants);
     params.grad_q_sum = reinterpret_cast<float*>(workspace + layout.grad_q_sum);
     params.dq_turns = reinterpret_cast<unsigned*>(workspace + layout.dq_turns);
+    params.panel_slices = static_cast<int>(layout.panel_slices);
+    params.sink = sink_.data();
+    params.first_key = sizes_.range.first_key;
+    params.num_keys = sizes_.range.num_keys;
+    params.query_shift =
+        sizes_.range.first_query + sizes_.range.num_keys - sizes_.range.num_queries;
     params.seq_q = sizes_.seq_q;
     params.seq_k = sizes_.seq_k;
     params.batch = static_cast<int>(sizes_.batch);
@@ -255,7 +272,7 @@ class Call {
          v_ = of_keys(problem_.head_dim_v), o_ = of_queries(problem_.head_dim_v),
          grad_o_ = of_queries(problem_.head_dim_v), grad_q_ = of_queries(problem_.head_dim),
          grad_k_ = of_keys(problem_.head_dim), grad_v_ = of_keys(problem_.head_dim_v);
-  std::vector<float> stats_, saved_o_;
+  std::vector<float> stats_, saved_o_, sink_;
   std::vector<std::byte> saved_x_;
 };
 

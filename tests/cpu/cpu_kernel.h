@@ -24,13 +24,16 @@ namespace lssar {
 struct CpuInputs {
   std::vector<float> q, k, v;      // contiguous [batch, heads, length, dim]
   std::vector<float> grad_o = {};  // for a backward
+  std::vector<float> stats = {};   // for a weighted sum: merged row sums
+  std::vector<float> sink = {};    // [heads], where the score function has one
 };
 
 struct CpuOutputs {
   std::vector<float> o;
-  std::vector<float> stats;  // [4, batch, heads, seq_q]
+  std::vector<float> stats;    // [4, batch, heads, seq_q]
+  std::vector<float> saved_o;  // of run_cpu_training; of a weighted sum, undivided
   // Written by run_cpu_training.
-  std::vector<float> saved_o, saved_x;  // saved_x is empty if the backward wants none
+  std::vector<float> saved_x;  // empty if the backward wants none
   std::vector<float> dq, dk, dv;
 };
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "codegen/emit.h"
+#include "codegen/launch_step.h"
 #include "templates/kernels/params.cuh"
 
 namespace lssar {
@@ -18,8 +19,12 @@ struct CpuLaunches {
     void* begin;
     size_t bytes;
   };
+  struct Launch {
+    const LaunchStep& step;
+    uint32_t first_block, num_blocks;
+  };
   const KernelSource& kernel;
-  std::vector<uint32_t> num_blocks;  // of each step of the kernel
+  std::vector<Launch> launches;  // in order
   const lssar_device::AttentionParams& params;
   std::vector<Memory> memory;  // what `params` points to
 };

@@ -20,14 +20,15 @@ void append(std::string& to, const T& value) {
 
 std::string launch_file(const CpuLaunches& launches) {
   std::string file;
-  const std::vector<LaunchStep>& steps = launches.kernel.steps;
-  append(file, LaunchFileHeader{sizeof(launches.params), steps.size(), launches.memory.size()});
+  append(file, LaunchFileHeader{sizeof(launches.params), launches.launches.size(),
+                                launches.memory.size()});
   append(file, launches.params);
-  for (size_t i = 0; i < steps.size(); ++i) {
+  for (const CpuLaunches::Launch& launch : launches.launches) {
     LaunchFileStep step = {};
-    steps[i].entry.copy(step.entry, sizeof(step.entry) - 1);
-    step.num_blocks = launches.num_blocks[i];
-    step.scratch_bytes = static_cast<uint64_t>(steps[i].shared_bytes);
+    launch.step.entry.copy(step.entry, sizeof(step.entry) - 1);
+    step.first_block = launch.first_block;
+    step.num_blocks = launch.num_blocks;
+    step.scratch_bytes = static_cast<uint64_t>(launch.step.shared_bytes);
     append(file, step);
   }
   for (const CpuLaunches::Memory& memory : launches.memory) {

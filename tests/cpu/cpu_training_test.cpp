@@ -60,7 +60,8 @@ TEST(CpuTraining, WithoutQueriesGradientsAreZeros) {
   for (const int keys : {0, 5, 100})
     for (const std::string& target : cpu_target_names()) {
       const Sizes sizes = sizes_with(1, 2, 2, 0, keys);
-      const RandomInputs in = random_inputs(problem, sizes, InputKind::kGauss, 4);
+      RandomInputs in = random_inputs(problem, sizes, InputKind::kGauss, 4);
+      if (keys != 0) in.k[2 * 16] = kNan;  // no query sees it
       const auto out = run_cpu_training(target, problem, sizes, {in.q, in.k, in.v, in.grad_o});
       ASSERT_TRUE(out.ok()) << out.status().to_string();
       EXPECT_EQ(out->dk, std::vector<float>(static_cast<size_t>(2 * keys * 16), 0.0f));
@@ -226,19 +227,25 @@ TEST(CpuTraining, DeadRowsAndRowsWithoutKeysHaveNoGradient) {
   const Sizes sizes = sizes_with(1, 1, 1, 70, 60);
   RandomInputs in = random_inputs(problem, sizes, InputKind::kTies, 10);
   in.grad_o[0] = kNan;  // of a row that reads nothing
-  for (const std::string& target : cpu_target_names()) {
-    const auto out = run_cpu_training(target, problem, sizes, {in.q, in.k, in.v, in.grad_o});
-    ASSERT_TRUE(out.ok()) << out.status().to_string();
-    for (int64_t row = 0; row < 70; ++row) {
-      const bool is_alive = row >= 10 && row < 13;
-      EXPECT_TRUE(is_alive || all_zero(out->dq, row * 16, 16)) << target << row;
+  in.q[4 * 16 + 2] = kNan;
+  for (const std::string& target : cpu_target_names())
+    for (const DqMode mode : {DqMode::kOrdered, DqMode::kSplit}) {
+      SCOPED_TRACE(target + " " + std::to_string(static_cast<int>(mode)));
+      CpuRun run;
+      run.schedule = default_schedule(problem, *target_from_name(target));
+      run.schedule->dq_mode = mode;
+      const auto out = run_cpu_training(target, problem, sizes, {in.q, in.k, in.v, in.grad_o}, run);
+      ASSERT_TRUE(out.ok()) << out.status().to_string();
+      for (int64_t row = 0; row < 70; ++row) {
+        const bool is_alive = row >= 10 && row < 13;
+        EXPECT_TRUE(is_alive || all_zero(out->dq, row * 16, 16)) << row;
+      }
+      for (int64_t key = 0; key < 60; ++key) {
+        EXPECT_EQ(all_zero(out->dv, key * 16, 16), key >= 3) << key;
+        EXPECT_FALSE(has_nan(out->dv, key * 16, 16)) << key;
+        EXPECT_FALSE(has_nan(out->dk, key * 16, 16)) << key;
+      }
     }
-    for (int64_t key = 0; key < 60; ++key) {
-      EXPECT_EQ(all_zero(out->dv, key * 16, 16), key >= 3) << target << key;
-      EXPECT_FALSE(has_nan(out->dv, key * 16, 16)) << target << key;
-      EXPECT_FALSE(has_nan(out->dk, key * 16, 16)) << target << key;
-    }
-  }
 }
 
 // A NaN in an input of one kv head never reaches the other, and no gradient that depends on it is a

@@ -20,7 +20,7 @@ struct LaunchFileHeader {
 
 struct LaunchFileStep {
   char entry[64];
-  uint64_t num_blocks;
+  uint64_t first_block, num_blocks;
   uint64_t scratch_bytes;
 };
 

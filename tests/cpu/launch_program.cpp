@@ -49,7 +49,7 @@ void run(void* library, const LaunchFileStep& step, const std::vector<uint64_t>&
   std::memset(scratch, 0xff, step.scratch_bytes);  // NaN
   // The last blocks first, as the device: in the backward a block may wait for later ones.
   for (uint64_t block = step.num_blocks; block-- > 0;)
-    function(params.data(), static_cast<unsigned>(block), scratch);
+    function(params.data(), static_cast<unsigned>(step.first_block + block), scratch);
   std::free(scratch);
 }
 

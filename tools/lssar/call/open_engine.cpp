@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "codegen/schedule.h"
 #include "tools/lssar/terminal/standard_streams.h"
 
 namespace lssar::command {
@@ -16,16 +15,8 @@ bool is_set(const char* name) {
   return value != nullptr && *value != '\0';
 }
 
-// A backward's call begins with the forward for training.
-Status check_passes(Problem problem, const Target& target) {
-  LSSAR_RETURN_IF_ERROR(check_target(problem, target));
-  if (problem.pass != Pass::kBackward) return {};
-  problem.pass = Pass::kForwardTrain;
-  return check_target(problem, target);
-}
-
 // Without LLVM there are only the kernels that were shipped. Whether this is one shows when it is
-// prepared, which takes no time then.
+// prepared, which takes no time then. A backward's call begins with the forward for training.
 Status check_shipped(Problem problem, Engine& engine) {
   LSSAR_ASSIGN_OR_RETURN(const std::shared_ptr<const Compiler> compiler, engine.compiler());
   if (compiler->name() != "shipped") return {};
@@ -38,7 +29,6 @@ Status check_shipped(Problem problem, Engine& engine) {
 Result<std::unique_ptr<Engine>> open_cpu_engine(const Problem& problem, EngineOptions options) {
   options.device = DeviceChoice::kCpu;
   LSSAR_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::open(options));
-  LSSAR_RETURN_IF_ERROR(check_passes(problem, engine->device().info().target));
   LSSAR_RETURN_IF_ERROR(check_shipped(problem, *engine));
   return engine;
 }
