@@ -8,6 +8,7 @@
 
 #include "codegen/cpu/cpu_shapes.h"
 #include "codegen/pass_needs.h"
+#include "codegen/shapes.h"
 #include "device/thread_value.h"
 #include "runtime/executor.h"
 #include "runtime/multiply_adds.h"
