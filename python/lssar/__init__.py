@@ -18,13 +18,24 @@ from ._rules import Score
 if TYPE_CHECKING:
     from . import nn
     from ._attention import attention
+    from ._stats import attention_stats
     from ._transformers import register_transformers
 
-__all__ = ["LssarError", "Score", "attention", "build_info", "device_info", "nn", "register_transformers"]
+__all__ = [
+    "LssarError",
+    "Score",
+    "attention",
+    "attention_stats",
+    "build_info",
+    "device_info",
+    "nn",
+    "register_transformers",
+]
 __version__ = "1.0.0"
 
 _NEED_TORCH = {
     "attention": "._attention",
+    "attention_stats": "._stats",
     "nn": ".nn",
     "register_transformers": "._transformers",
 }
@@ -59,6 +70,7 @@ def __dir__() -> "list[str]":
 if "torch" in sys.modules:  # its programs may name our operators, those of torch.export say
     from . import nn
     from ._attention import attention
+    from ._stats import attention_stats
     from ._transformers import register_transformers
 
 
