@@ -18,7 +18,7 @@ import torch
 from . import made
 from .config import Config
 from .fields import ConfigError
-from .shards import Shards
+from .shards import Shards, count_windows
 
 Batch = tuple[torch.Tensor, torch.Tensor]
 _TRAIN, _VALIDATION = 0, 1
@@ -65,20 +65,20 @@ class _Windows:
 class _Text:
     """The bytes of a file as Shards gives its tokens."""
 
-    def __init__(self, path: str, length: int) -> None:
+    def __init__(self, path: str, length: int, stride: int) -> None:
         try:
             self.tokens = np.frombuffer(pathlib.Path(path).read_bytes(), dtype=np.uint8)
         except OSError as error:
             raise ConfigError(f"{path!r}: {error.strerror}; must be a file of text") from None
-        self.length = length
+        self.length, self.stride = length, stride or length
         if len(self.tokens) <= length:
             raise ConfigError(f"{path!r}: {len(self.tokens)} bytes; must have more than {length}")
 
     def __len__(self) -> int:
-        return (len(self.tokens) - 1) // self.length
+        return count_windows(len(self.tokens), self.length, self.stride)
 
     def window(self, index: int) -> np.ndarray:
-        start = index * self.length
+        start = index * self.stride
         return self.tokens[start : start + self.length + 1].astype(np.int64)
 
 
@@ -117,15 +117,16 @@ def _check(config: Config, length: int) -> None:
             )
 
 
-def make(config: Config, length: int = 0) -> Data:
-    """The data of a config; `length`: of sequences, if not that of training."""
+def make(config: Config, length: int = 0, stride: int = 0) -> Data:
+    """The data of a config. `length`: of sequences, if not that of training; `stride`: from the start
+    of a window of text or shards to that of the next, if not `length`."""
     length = length or config.model.length
     _check(config, length)
-    data, batch = config.data, config.train.batch
+    data, batch, vocab = config.data, config.train.batch, config.model.vocab
     if data.source == "shards":
-        sources = [Shards(path, length, config.model.vocab) for path in (data.train, data.validation)]
+        sources = [Shards(path, length, vocab, stride) for path in (data.train, data.validation)]
     elif data.source == "text":
-        sources = [_Text(path, length) for path in (data.train, data.validation)]
+        sources = [_Text(path, length, stride) for path in (data.train, data.validation)]
     else:
         return Data(functools.partial(_made_row, config, length), batch)
     return Data(_Windows(*sources, data.seed), batch)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from typing import Union
+from typing import Any, Union
 
 import torch
 import torch.nn.functional as F
@@ -25,7 +25,7 @@ class Attention(nn.Module):
         self.out = nn.Linear(self.heads * self.dim, config.width, bias=has_bias)
         self.q_norm = nn.RMSNorm(self.dim) if config.qk_norm else nn.Identity()
         self.k_norm = nn.RMSNorm(self.dim) if config.qk_norm else nn.Identity()
-        self.config, self.layer = config, layer
+        self.layer = layer
         self.attend = attention.make(config, layer, causal=config.family != "vit")
 
     def forward(self, x: torch.Tensor, rope: nn.Module) -> torch.Tensor:
@@ -136,10 +136,10 @@ def make(config: ModelConfig) -> Union[Transformer, Vit]:
     return Vit(config) if config.family == "vit" else Transformer(config)
 
 
-def read_with(model: nn.Module, **changes) -> None:
+def read_with(model: nn.Module, **changes: Any) -> None:
     """Gives every layer another attention or p, for inference: read_with(model, p=15). Weights stay."""
-    config = dataclasses.replace(model.config, **changes)
-    config.check()
+    model.config = dataclasses.replace(model.config, **changes)
+    model.config.check()
     for block in model.blocks:
         layer = block.attention
-        layer.attend = attention.make(config, layer.layer, causal=config.family != "vit")
+        layer.attend = attention.make(model.config, layer.layer, causal=model.config.family != "vit")

@@ -34,27 +34,34 @@ def read(path: str) -> np.ndarray:
     size = os.path.getsize(path)
     if size == 0 or size % 2 != 0:
         raise ConfigError(f"{path}: {size} bytes; a shard must be uint16 tokens, not none")
-    head = np.fromfile(path, dtype="<i4", count=3) if size >= 4 * HEADER_WORDS else ()
-    if len(head) < 3 or head[0] != MAGIC:
+    magic, version, count = 0, 0, 0
+    if size >= 4 * HEADER_WORDS:
+        magic, version, count = np.fromfile(path, dtype="<i4", count=3).tolist()
+    if magic != MAGIC:
         return np.memmap(path, dtype="<u2", mode="r")
-    wanted = 4 * HEADER_WORDS + 2 * int(head[2])
-    if head[1] != VERSION or size != wanted:
+    wanted = 4 * HEADER_WORDS + 2 * count
+    if version != VERSION or size != wanted:
         raise ConfigError(
-            f"{path}: version {head[1]}, {size} bytes; its header needs version {VERSION}, {wanted} bytes"
+            f"{path}: version {version}, {size} bytes; its header needs version {VERSION}, {wanted} bytes"
         )
-    return np.memmap(path, dtype="<u2", mode="r", offset=4 * HEADER_WORDS, shape=(int(head[2]),))
+    return np.memmap(path, dtype="<u2", mode="r", offset=4 * HEADER_WORDS)
+
+
+def count_windows(tokens: int, length: int, stride: int) -> int:
+    """Windows of length + 1 tokens that start every `stride` tokens."""
+    return max(0, (tokens - length - 1) // stride + 1)
 
 
 class Shards:
-    """Windows of `length` + 1 tokens, the last of one being the first of the next. None crosses files."""
+    """Windows of `length` + 1 tokens, one every `stride` tokens (0: `length`). None crosses files."""
 
-    def __init__(self, pattern: str, length: int, vocab: int = 65536) -> None:
+    def __init__(self, pattern: str, length: int, vocab: int = 65536, stride: int = 0) -> None:
         paths = sorted(glob.glob(pattern))
         if not paths:
             raise ConfigError(f"{pattern!r}: no such file; must be a pattern that some file fits")
-        self.length, self.vocab, self.paths = length, vocab, paths
+        self.length, self.stride, self.vocab, self.paths = length, stride or length, vocab, paths
         self.files = [read(path) for path in paths]
-        counts = [max(0, (len(file) - 1) // length) for file in self.files]
+        counts = [count_windows(len(file), length, self.stride) for file in self.files]
         self.ends = np.cumsum(counts)
         if self.ends[-1] == 0:
             raise ConfigError(f"{pattern!r}: no file has {length + 1} tokens, which a window needs")
@@ -64,7 +71,7 @@ class Shards:
 
     def window(self, index: int) -> np.ndarray:
         file = int(np.searchsorted(self.ends, index, side="right"))
-        start = (index - (int(self.ends[file - 1]) if file else 0)) * self.length
+        start = (index - (int(self.ends[file - 1]) if file else 0)) * self.stride
         tokens = np.asarray(self.files[file][start : start + self.length + 1], dtype=np.int64)
         if tokens.max() >= self.vocab:
             raise ConfigError(
