@@ -6,7 +6,7 @@
     phi=relu(x)^2,normalizer=sum_abs     any score that lssar.Score takes
 """
 
-from typing import Callable, Optional
+from typing import Any, Callable, Optional
 
 import lssar
 import torch
@@ -83,7 +83,7 @@ def _flex(causal: bool) -> Attend:
         if causal and (length, q.device) not in masks:
             masks[length, q.device] = create_block_mask(is_visible, None, None, length, length, q.device)
         mask = masks[length, q.device] if causal else None
-        run = compiled if on_gpu else flex_attention
+        run: Any = compiled if on_gpu else flex_attention
         return run(q, k, v, block_mask=mask, enable_gqa=q.shape[1] != k.shape[1])
 
     return attend

@@ -10,7 +10,7 @@ that the mean over a batch is the mean of the means over its parts.
 
 import functools
 import pathlib
-from typing import Callable
+from typing import Callable, Union
 
 import numpy as np
 import torch
@@ -47,21 +47,6 @@ def _order(seed: int, epoch: int, count: int) -> np.ndarray:
     return np.random.RandomState([seed, epoch]).permutation(count)
 
 
-class _Windows:
-    """Windows of shards, shuffled anew in each epoch; those of validation in order."""
-
-    def __init__(self, train: Shards, validation: Shards, seed: int) -> None:
-        self.sources, self.seed = (train, validation), seed
-
-    def __call__(self, split: int, number: int) -> tuple[np.ndarray, np.ndarray]:
-        source = self.sources[split]
-        epoch, index = divmod(number, len(source))
-        if split == _TRAIN:
-            index = int(_order(self.seed, epoch, len(source))[index])
-        tokens = source.window(index)
-        return tokens[:-1], tokens[1:]
-
-
 class _Text:
     """The bytes of a file as Shards gives its tokens."""
 
@@ -82,6 +67,21 @@ class _Text:
         return self.tokens[start : start + self.length + 1].astype(np.int64)
 
 
+class _Windows:
+    """Windows of shards, shuffled anew in each epoch; those of validation in order."""
+
+    def __init__(self, train: Union[Shards, _Text], validation: Union[Shards, _Text], seed: int) -> None:
+        self.sources, self.seed = (train, validation), seed
+
+    def __call__(self, split: int, number: int) -> tuple[np.ndarray, np.ndarray]:
+        source = self.sources[split]
+        epoch, index = divmod(number, len(source))
+        if split == _TRAIN:
+            index = int(_order(self.seed, epoch, len(source))[index])
+        tokens = source.window(index)
+        return tokens[:-1], tokens[1:]
+
+
 def _made_row(config: Config, length: int, split: int, number: int) -> tuple[np.ndarray, np.ndarray]:
     random = np.random.RandomState([config.data.seed, split, number])
     source, vocab = config.data.source, config.model.vocab
@@ -91,7 +91,7 @@ def _made_row(config: Config, length: int, split: int, number: int) -> tuple[np.
         return made.recall(random, vocab, length, config.data.pairs, config.data.queries)
     if source == "shapes":
         image, kind = made.shape(random, config.model.image)
-        return image, np.int64(kind)
+        return image, np.asarray(kind)
     # Every row is of a document of its own.
     tokens = made.language(random, vocab, length + 1)
     return tokens[:-1], tokens[1:]
@@ -108,8 +108,8 @@ def _check(config: Config, length: int) -> None:
     if data.source == "passkey" and length < 4:
         raise ConfigError(f"model.length: {length}; must be at least 4 for data.source passkey")
     if data.source == "recall":
-        if data.queries > data.pairs:
-            raise ConfigError(f"data.queries: {data.queries}; must be at most data.pairs, {data.pairs}")
+        if data.queries >= length:
+            raise ConfigError(f"data.queries: {data.queries}; must be below model.length, {length}")
         most = min((vocab - 1) // 2, (length - data.queries) // 2)
         if data.pairs > most:
             raise ConfigError(
@@ -123,10 +123,12 @@ def make(config: Config, length: int = 0, stride: int = 0) -> Data:
     length = length or config.model.length
     _check(config, length)
     data, batch, vocab = config.data, config.train.batch, config.model.vocab
-    if data.source == "shards":
-        sources = [Shards(path, length, vocab, stride) for path in (data.train, data.validation)]
-    elif data.source == "text":
-        sources = [_Text(path, length, stride) for path in (data.train, data.validation)]
-    else:
+    if data.source not in ("shards", "text"):
         return Data(functools.partial(_made_row, config, length), batch)
-    return Data(_Windows(*sources, data.seed), batch)
+
+    def opened(path: str) -> Union[Shards, _Text]:
+        if data.source == "shards":
+            return Shards(path, length, vocab, stride)
+        return _Text(path, length, stride)
+
+    return Data(_Windows(opened(data.train), opened(data.validation), data.seed), batch)

@@ -25,7 +25,7 @@ TIMES = (1, 2, 4, 8, 16)
 _TOKENS_AT_ONCE = 16384
 
 
-def load_model(folder: str) -> tuple[configs.Config, models.Transformer]:
+def load_model(folder: str) -> tuple[configs.Config, models.Model]:
     """The config and the model of the last checkpoint of train.out."""
     state = checkpoint.read_last(folder)
     if state is None:
@@ -54,13 +54,13 @@ def _windows(config: configs.Config, longest: int, length: int) -> data.Data:
 @torch.no_grad()
 def read(
     config: configs.Config,
-    model: models.Transformer,
+    model: models.Model,
     times: tuple[int, ...] = TIMES,
     rope: str = "none",
     documents: int = 128,
 ) -> list[dict[str, float]]:
     """Loss in nats per scored target, and the share of them that is the likeliest token, at each length."""
-    if config.model.family == "vit":
+    if not isinstance(model, models.Transformer):
         raise ConfigError("model.family: 'vit'; must be gpt2 or llama, which read any length")
     model.eval()
     points = []
@@ -73,7 +73,7 @@ def read(
     return points
 
 
-def _score(model: models.Transformer, windows: data.Data, length: int, documents: int) -> dict[str, float]:
+def _score(model: models.Model, windows: data.Data, length: int, documents: int) -> dict[str, float]:
     rows = max(1, _TOKENS_AT_ONCE // length)
     loss, right, count = 0.0, 0, 0
     for first in range(0, documents, rows):

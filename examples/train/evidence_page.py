@@ -2,7 +2,7 @@
 
 import pathlib
 import statistics
-from typing import Any, Optional
+from typing import Any, Optional, Sequence
 
 from ..gpt import plot
 from .evidence_claims import claims
@@ -15,6 +15,7 @@ TITLES = {
     "sigmoid_l1": "sigmoid, l1",
     "relu_l1": "ReLU, l1",
 }
+Rows = Sequence[tuple[str, Optional[int]]]  # attentions, and the p they are read with
 PLOTTED = ("softmax", "softmax_entropy", "lssa", "lssar_p3", "lssar_p15", "softmax_p15", "sigmoid_l1")
 PLOT_TITLES = {"softmax_entropy": "softmax, log N"}  # what has room beside a line
 PAPER = """| length | 1K (1 x) | 2K | 4K | 8K |
@@ -62,7 +63,7 @@ def cell(column: tuple[float, ...]) -> str:
     return mean if len(column) == 1 else f"{mean} ({min(column):.3f} to {max(column):.3f})"
 
 
-def table(runs: Runs, group: str, key: str, rows: list[tuple[str, Optional[int]]], rope: str = "none") -> str:
+def table(runs: Runs, group: str, key: str, rows: Rows, rope: str = "none") -> str:
     """A row for each (attention, p it is read with) that has runs, a column for each length."""
     times, length = GROUPS[group].times, 64
     head = [f"{length * t} ({t} x)" for t in times]

@@ -14,6 +14,7 @@ import lssar
 import torch
 
 from . import config as configs, evaluate, model as models, train
+from .log import Log
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SEEDS = (1, 2, 3)
@@ -56,9 +57,9 @@ GROUPS = {
     "passkey": Group(_FEW, {"source": "passkey"}, {"vocab": 64}, {"steps": 300}),
     "recall": Group(
         _FEW,
-        {"source": "recall", "pairs": 6, "queries": 6},
+        {"source": "recall", "pairs": 6, "queries": 24},
         {"vocab": 33},
-        {"batch": 32, "steps": 2000, "learning_rate": 0.004},
+        {"batch": 32, "steps": 2000},
     ),
     "stability": Group(_POWERS, {"source": "text"}, train={"steps": 200, "log_every": 10}, times=(1,)),
 }
@@ -112,8 +113,10 @@ def make(spec: Spec, quick: bool = False) -> dict[str, Any]:
         config = configs.from_json(placed)
         run = train.Run(config)
         run.run()
-        readings = list(_readings(spec, config, run.model, quick))
-        curve = [[float(row[x]) for x in ("step", "loss", "gradient_norm")] for row in run.log.rows()]
+        rows = Log(config.train.out, run.step).rows()
+        curve = [[float(row[x]) for x in ("step", "loss", "gradient_norm")] for row in rows]
+        _, model = evaluate.load_model(config.train.out)
+        readings = list(_readings(spec, config, model, quick))
     return {
         "name": spec.name,
         **dataclasses.asdict(spec),
@@ -138,7 +141,7 @@ def _make_texts(folder: pathlib.Path) -> dict[str, str]:
 
 
 def _readings(
-    spec: Spec, config: configs.Config, model: models.Transformer, quick: bool
+    spec: Spec, config: configs.Config, model: models.Model, quick: bool
 ) -> Iterator[dict[str, Any]]:
     """The model at every length: as trained, with NTK, and with powers that it was not trained with."""
     group = GROUPS[spec.group]

@@ -45,7 +45,7 @@ def passkey(random: np.random.RandomState, vocab: int, length: int) -> tuple[np.
 def recall(
     random: np.random.RandomState, vocab: int, length: int, pairs: int, queries: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Multi-query associative recall: `pairs` of a key and a value among filler, then keys again.
+    """Multi-query associative recall: `pairs` of a key and a value among filler, then some of the keys.
 
     The value is the target of each of the `queries` keys at the end. Tokens: 0 is filler, keys are
     the lower half of the rest, values the upper. Returns tokens and targets, [length].
@@ -55,7 +55,7 @@ def recall(
     values = 1 + half + random.randint(half, size=pairs)
     # Places of two tokens each, in the part before the queries.
     places = np.sort(random.permutation((length - queries) // 2)[:pairs]) * 2
-    asked = random.permutation(pairs)[:queries]
+    asked = random.randint(pairs, size=queries)
     tokens, targets = np.zeros(length, dtype=np.int64), np.full(length, IGNORED, dtype=np.int64)
     tokens[places], tokens[places + 1] = keys, values
     tokens[length - queries :] = keys[asked]

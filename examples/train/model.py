@@ -25,7 +25,6 @@ class Attention(nn.Module):
         self.out = nn.Linear(self.heads * self.dim, config.width, bias=has_bias)
         self.q_norm = nn.RMSNorm(self.dim) if config.qk_norm else nn.Identity()
         self.k_norm = nn.RMSNorm(self.dim) if config.qk_norm else nn.Identity()
-        self.layer = layer
         self.attend = attention.make(config, layer, causal=config.family != "vit")
 
     def forward(self, x: torch.Tensor, rope: nn.Module) -> torch.Tensor:
@@ -86,7 +85,7 @@ class Transformer(nn.Module):
         self.blocks = nn.ModuleList(Block(config, i) for i in range(config.layers))
         self.norm = _norm(config)
         self.head = nn.Linear(config.width, config.vocab, bias=False)
-        initialise(self)
+        initialise(self, config.layers)
         if config.tied:
             self.head.weight = self.embedding.weight
 
@@ -109,7 +108,7 @@ class Vit(nn.Module):
         self.blocks = nn.ModuleList(Block(config, i) for i in range(config.layers))
         self.norm = _norm(config)
         self.head = nn.Linear(config.width, config.vocab, bias=False)
-        initialise(self)
+        initialise(self, config.layers)
         nn.init.normal_(self.position, std=0.02)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
@@ -121,25 +120,28 @@ class Vit(nn.Module):
         return self.head(self.norm(x).mean(dim=1))
 
 
-def initialise(model: nn.Module) -> None:
+def initialise(model: nn.Module, layers: int) -> None:
     """GPT-2's: normal with 0.02; what adds to the residual is smaller the more layers there are."""
     for name, module in model.named_modules():
         if isinstance(module, (nn.Linear, nn.Embedding)):
             small = name.endswith(".out")
-            std = 0.02 / math.sqrt(2 * model.config.layers) if small else 0.02
+            std = 0.02 / math.sqrt(2 * layers) if small else 0.02
             nn.init.normal_(module.weight, std=std)
         if isinstance(module, nn.Linear) and module.bias is not None:
             nn.init.zeros_(module.bias)
 
 
-def make(config: ModelConfig) -> Union[Transformer, Vit]:
+Model = Union[Transformer, Vit]
+
+
+def make(config: ModelConfig) -> Model:
     return Vit(config) if config.family == "vit" else Transformer(config)
 
 
-def read_with(model: nn.Module, **changes: Any) -> None:
+def read_with(model: Model, **changes: Any) -> None:
     """Gives every layer another attention or p, for inference: read_with(model, p=15). Weights stay."""
     model.config = dataclasses.replace(model.config, **changes)
     model.config.check()
-    for block in model.blocks:
-        layer = block.attention
-        layer.attend = attention.make(model.config, layer.layer, causal=model.config.family != "vit")
+    for i, block in enumerate(model.blocks):
+        assert isinstance(block, Block)
+        block.attention.attend = attention.make(model.config, i, causal=model.config.family != "vit")

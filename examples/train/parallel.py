@@ -52,7 +52,7 @@ def stop() -> None:
         dist.destroy_process_group()
 
 
-def share(model: nn.Module, processes: Processes, kind: str) -> nn.Module:
+def share(model: Any, processes: Processes, kind: str) -> Any:
     """The model as several processes train it together."""
     if processes.count == 1:
         return model
@@ -69,7 +69,7 @@ def share(model: nn.Module, processes: Processes, kind: str) -> nn.Module:
 
 
 @contextlib.contextmanager
-def without_sums(model: nn.Module, active: bool) -> Iterator[None]:
+def without_sums(model: Any, active: bool) -> Iterator[None]:
     """Gradients of a micro batch that is not the last stay in their process."""
     if not active:
         yield

@@ -154,7 +154,8 @@ class Run:
         self.save()
 
     def _report(self, loss: float, norm: float, rate: float, validation: Any) -> None:
-        loss, self.signal = self.processes.mean(loss, _signal_seen())
+        loss, number = self.processes.mean(loss, _signal_seen())
+        self.signal = math.ceil(number)  # of any process
         if not math.isfinite(loss):
             raise FloatingPointError(
                 f"step {self.step}: the loss is {loss}; the last checkpoint is from before"

@@ -52,6 +52,8 @@ class Errors(InFolder):
         self.assertIn("'flex'; FlexAttention has no backward on the CPU; must be sdpa", str(caught.exception))
 
     def test_of_tasks(self):
+        with self.assertRaisesRegex(ConfigError, "data.queries: 16; must be below model.length, 16"):
+            data.make(small(data_source="recall", data_queries=16))
         with self.assertRaises(ConfigError) as caught:
             data.make(small(data_source="recall", data_pairs=9))
         self.assertIn("data.pairs: 9; must be at most 6", str(caught.exception))
