@@ -14,8 +14,8 @@ import math
 
 WIDTH, HEIGHT = 720, 420
 LEFT, RIGHT, TOP, BOTTOM = 70, 150, 60, 60
-COLORS = ("#0072b2", "#009e73", "#d55e00", "#cc79a7", "#999999")  # distinct to most eyes
-MARKS = ("circle", "square", "diamond", "circle", "square")
+COLORS = ("#0072b2", "#009e73", "#d55e00", "#cc79a7", "#999999", "#e69f00", "#56b4e9")  # distinct to most eyes
+MARKS = ("circle", "square", "diamond")
 
 STYLE = """
   text { font: 13px sans-serif; fill: #24292f; }
@@ -33,6 +33,8 @@ STYLE = """
 
 
 def name_of(run):
+    if "name" in run:
+        return run["name"]
     if run["attention"] == "lssar":
         return f"LSSAR, p = {run['p']}"
     return {"lssa": "LSSA"}.get(run["attention"], run["attention"])

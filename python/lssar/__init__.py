@@ -18,6 +18,7 @@ from ._rules import Score
 if TYPE_CHECKING:
     from . import nn
     from ._attention import attention
+    from ._stats import attention_stats
     from ._transformers import register_transformers
     from ._varlen import attention_with_kv_cache, varlen_attention
 
@@ -25,6 +26,7 @@ __all__ = [
     "LssarError",
     "Score",
     "attention",
+    "attention_stats",
     "attention_with_kv_cache",
     "build_info",
     "device_info",
@@ -36,6 +38,7 @@ __version__ = "1.0.0"
 
 _NEED_TORCH = {
     "attention": "._attention",
+    "attention_stats": "._stats",
     "attention_with_kv_cache": "._varlen",
     "nn": ".nn",
     "register_transformers": "._transformers",
@@ -72,6 +75,7 @@ def __dir__() -> "list[str]":
 if "torch" in sys.modules:  # its programs may name our operators, those of torch.export say
     from . import nn
     from ._attention import attention
+    from ._stats import attention_stats
     from ._transformers import register_transformers
     from ._varlen import attention_with_kv_cache, varlen_attention
 

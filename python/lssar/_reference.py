@@ -31,12 +31,22 @@ def visible_keys(len_q, len_k, causal, device=None):
 def attention(q, k, v, causal=False, p=15, offset=1.0, score="", sink=None):
     """o of tensors [batch, heads, length, dim], in their dtype. `score`: the library's text; sink:
     [heads], where the score function has one."""
+    k, v = with_all_heads(k, q), with_all_heads(v, q)
+    n = visible_keys(q.shape[2], k.shape[2], causal, q.device)
+    return weights(q, k, n, p, offset, score, sink) @ v
+
+
+def with_all_heads(x, q):
+    """Keys or values, once for each head of q."""
+    return x.repeat_interleave(q.shape[1] // x.shape[1], dim=1)
+
+
+def weights(q, k, n, p, offset, score, sink):
+    """What o sums the values with, [batch, heads, rows, length_k]. q may be some of the rows; n: the
+    keys that each of them sees, [rows]. k has all heads."""
     fields = score_fields(score or "lssar")
-    group = q.shape[1] // k.shape[1]
-    k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
-    len_q, len_k = q.shape[2], k.shape[2]
-    n = visible_keys(len_q, len_k, causal, q.device)[:, None]
-    sees = torch.arange(len_k, device=q.device) < n
+    n = n[:, None]
+    sees = torch.arange(k.shape[2], device=q.device) < n
     n = n.to(q.dtype)
     s = _score(fields, q, k, n)
     if sink is None:
@@ -45,11 +55,11 @@ def attention(q, k, v, causal=False, p=15, offset=1.0, score="", sink=None):
         prob = _softmax(s, sees, sink)
     b = torch.where(n <= 3, torch.zeros_like(n), offset)
     if p != 0:
-        return _reweighted(torch.relu(n * prob - b), sees, p) @ v
+        return _reweighted(torch.relu(n * prob - b), sees, p)
     if fields["psi"] is None:
-        return prob @ v
+        return prob
     y = torch.where(sees, _expression.evaluate(fields["psi"], n * prob, b=b, N=n), 0.0)
-    return _divided(y, fields["psi_normalizer"], None) @ v
+    return _divided(y, fields["psi_normalizer"], None)
 
 
 def _score(fields, q, k, n):

@@ -1,0 +1,157 @@
+"""The runs of examples.train.evidence: which there are, and how one of them is made.
+
+A group is a question. Its runs differ in the attention and in the seed, and in nothing else.
+"""
+
+import dataclasses
+import hashlib
+import pathlib
+import subprocess
+import tempfile
+from typing import Any, Iterator
+
+import lssar
+import torch
+
+from . import config as configs, evaluate, model as models, train
+from .log import Log
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SEEDS = (1, 2, 3)
+# Names of attentions on the page: model.attention and model.p.
+ATTENTIONS: dict[str, tuple[str, int]] = {
+    "softmax": ("softmax", 0),
+    "softmax_entropy": ("softmax_entropy", 0),
+    "lssa": ("lssa", 0),
+    "lssar_p3": ("lssar", 3),
+    "lssar_p15": ("lssar", 15),
+    "softmax_p3": ("softmax", 3),
+    "softmax_p15": ("softmax", 15),
+    "sigmoid_l1": ("sigmoid_l1", 0),
+    "sigmoid_l1_p15": ("sigmoid_l1", 15),
+    "relu_l1": ("relu_l1", 0),
+    **{f"{name}_p{p}": (name, p) for name in ("lssar", "softmax") for p in (1, 100, 1000)},
+}
+_ALL = tuple(ATTENTIONS)[:10]
+_FEW = ("softmax", "softmax_entropy", "lssa", "lssar_p3", "lssar_p15", "softmax_p15")
+_POWERS = tuple(f"{name}_p{p}" for name in ("lssar", "softmax") for p in (1, 3, 15, 100, 1000))
+# Read with these powers, too: re-weighting that is switched on only at inference.
+_REREAD = {"softmax": (3, 15), "softmax_entropy": (3, 15), "lssa": (3, 15)}
+
+_MODEL = {"vocab": 256, "layers": 2, "width": 64, "heads": 2, "length": 64}
+_TRAIN = {"steps": 800, "batch": 16, "learning_rate": 0.003, "warmup": 100, "log_every": 50}
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    attentions: tuple[str, ...]
+    data: dict[str, Any]
+    model: dict[str, Any] = dataclasses.field(default_factory=dict)  # beside _MODEL
+    train: dict[str, Any] = dataclasses.field(default_factory=dict)  # beside _TRAIN
+    times: tuple[int, ...] = evaluate.TIMES
+    documents: int = 240
+
+
+GROUPS = {
+    "length": Group(_ALL, {"source": "text"}),
+    "passkey": Group(_FEW, {"source": "passkey"}, {"vocab": 64}, {"steps": 300}),
+    "recall": Group(
+        _FEW,
+        {"source": "recall", "pairs": 6, "queries": 24},
+        {"vocab": 33},
+        {"batch": 32, "steps": 2000},
+    ),
+    "stability": Group(_POWERS, {"source": "text"}, train={"steps": 200, "log_every": 10}, times=(1,)),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Spec:
+    """One run of the list."""
+
+    group: str
+    attention: str
+    seed: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.group}_{self.attention}_{self.seed}"
+
+    def config(self, quick: bool) -> dict[str, Any]:
+        """The config as JSON; `quick` trains for four steps, to try the program."""
+        group = GROUPS[self.group]
+        attention, p = ATTENTIONS[self.attention]
+        values = {
+            "model": {**_MODEL, **group.model, "attention": attention, "p": p},
+            "data": {**group.data, "seed": self.seed},
+            "train": {**_TRAIN, **group.train, "seed": self.seed, "device": "cpu"},
+        }
+        if group.data["source"] == "text":
+            values["data"].update(train="train.txt", validation="validation.txt")
+        if quick:
+            values["train"].update(steps=4, warmup=1, batch=4, log_every=1, evaluate_sequences=4)
+        return values
+
+
+def specs(quick: bool = False) -> Iterator[Spec]:
+    """Every run; with `quick` one seed and the first attention of each group."""
+    for seed in SEEDS[:1] if quick else SEEDS:  # a seed of everything before the next seed
+        for name, group in GROUPS.items():
+            for attention in group.attentions[:1] if quick else group.attentions:
+                yield Spec(name, attention, seed)
+
+
+def make(spec: Spec, quick: bool = False) -> dict[str, Any]:
+    """Trains and reads a model; what the run's JSON file holds."""
+    values = spec.config(quick)
+    with tempfile.TemporaryDirectory() as folder:
+        here = pathlib.Path(folder)
+        sums = _make_texts(here) if values["data"]["source"] == "text" else {}
+        placed = {name: dict(section) for name, section in values.items()}
+        placed["data"].update({name: str(here / f"{name}.txt") for name in sums})
+        placed["train"]["out"] = str(here / "out")
+        config = configs.from_json(placed)
+        run = train.Run(config)
+        run.run()
+        rows = Log(config.train.out, run.step).rows()
+        curve = [[float(row[x]) for x in ("step", "loss", "gradient_norm")] for row in rows]
+        _, model = evaluate.load_model(config.train.out)
+        readings = list(_readings(spec, config, model, quick))
+    return {
+        "name": spec.name,
+        **dataclasses.asdict(spec),
+        "config": values,
+        "sha256": sums,
+        "train_seconds": round(run.seconds, 1),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "lssar": lssar.__version__,
+        "target": lssar.device_info("cpu")["target"],
+        "curve": curve,
+        "readings": readings,
+    }
+
+
+def _make_texts(folder: pathlib.Path) -> dict[str, str]:
+    """Makes train.txt and validation.txt; their checksums."""
+    script = ROOT / "examples" / "gpt" / "text.sh"
+    subprocess.run(["sh", str(script), str(folder)], check=True, stdout=subprocess.DEVNULL)
+    names = ("train", "validation")
+    return {x: hashlib.sha256((folder / f"{x}.txt").read_bytes()).hexdigest() for x in names}
+
+
+def _readings(
+    spec: Spec, config: configs.Config, model: models.Model, quick: bool
+) -> Iterator[dict[str, Any]]:
+    """The model at every length: as trained, with NTK, and with powers that it was not trained with."""
+    group = GROUPS[spec.group]
+    times, documents = group.times, 2 if quick else group.documents
+    powers = (None, *_REREAD.get(spec.attention, ())) if len(times) > 1 else (None,)
+    for p in powers:
+        if p is not None:
+            models.read_with(model, p=p)
+        for rope in ("none", "ntk") if len(times) > 1 else ("none",):
+            points = evaluate.read(config, model, times, rope, documents)
+            for point in points:
+                point.update({name: round(point[name], 5) for name in ("loss", "accuracy")})
+            yield {"p": p, "rope": rope, "points": points}

@@ -1,0 +1,141 @@
+"""Predicts memory and step time of a config on GPUs. No figure of it was compared with a GPU.
+
+    python -m examples.train.predict examples/train/configs/124M.json --processes 8
+
+Memory: 4 bytes for each weight, its gradient and its two moments, 2 for its bf16 copy; what the
+backward reads; the logits. Time: products at PRODUCTS_REACH of the GPU's peak, and the attention as
+`lssar explain` estimates it (for an H200). Communication, the optimizer and what is read and written
+between products are left out, so a real step takes longer.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+from typing import Any, Optional
+
+from . import attention, config as configs
+from .fields import ConfigError
+
+PEAK = 989e12  # FLOP/s of an H100 or H200, dense bf16
+PRODUCTS_REACH = 0.6  # assumed
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def parameters(model: configs.ModelConfig) -> int:
+    """Weights of model.Transformer."""
+    width, hidden, dim = model.width, model.hidden_width, model.dim
+    rows = (model.heads + 2 * model.num_kv_heads) * dim
+    of_attention = width * rows + model.heads * dim * width + (2 * dim if model.qk_norm else 0)
+    if model.family == "llama":
+        of_layer, norm = of_attention + 3 * width * hidden, width
+    else:
+        of_layer, norm = of_attention + rows + width + 2 * width * hidden + hidden + width, 2 * width
+    matrices = model.vocab * width * (1 if model.tied else 2)
+    return matrices + model.layers * (of_layer + 2 * norm) + norm
+
+
+def activation_bytes(model: configs.ModelConfig) -> int:
+    """What a token leaves for the backward: the residual in float32, the rest in bf16."""
+    width, hidden, dim = model.width, model.hidden_width, model.dim
+    q, kv = model.heads * dim, 2 * model.num_kv_heads * dim
+    norms = 2 * (4 + 2) * width
+    # q, k, v and o; lssar keeps o in float32 and X, too.
+    of_attention = 2 * (q + kv + q) + (4 + 2) * q
+    mlp = 2 * (4 if model.family == "llama" else 2) * hidden
+    logits = (2 + 4 + 4) * model.vocab
+    return model.layers * (norms + of_attention + mlp) + logits
+
+
+def product_flops(model: configs.ModelConfig) -> int:
+    """FLOP of a token in the products with weights, forward and backward."""
+    embedding = 0 if model.tied else model.vocab * model.width
+    return 6 * (parameters(model) - embedding)
+
+
+def find_command() -> str:
+    found = os.environ.get("LSSAR_COMMAND") or shutil.which("lssar")
+    built = ROOT / "build" / "release" / "bin" / "lssar"
+    if not found and built.exists():
+        found = str(built)
+    if not found:
+        raise ConfigError("the command lssar: not in PATH nor build/release; LSSAR_COMMAND must name it")
+    return found
+
+
+def attention_ms(command: str, model: configs.ModelConfig, layer: int, sequences: int) -> float:
+    """A layer's attention, forward and backward, by `lssar explain`."""
+    text, p = attention.SCORES.get(model.attention, (model.attention, None))
+    if text in ("sdpa", "flex"):
+        text = "softmax"  # estimated as our own
+    power = model.power(layer) if model.power(layer) is not None else p
+    options = {
+        "--head-dim": model.dim, "--heads": model.heads, "--kv-heads": model.num_kv_heads,
+        "--batch": sequences, "--seq": model.length, "--offset": model.offset, "--score": text,
+        "--target": "sm_90a", "--device": "virtual",
+    }  # fmt: skip
+    if power is not None:
+        options["--p"] = power
+    arguments = [str(x) for option in options.items() for x in option] + ["--table", "none"]
+    total = 0.0
+    for name in ("forward-train", "backward"):
+        line = [command, "explain", "-q", "--json", "--no-compile", "--causal", "--pass", name]
+        made = subprocess.run([*line, *arguments], capture_output=True, text=True)
+        if made.returncode != 0:
+            raise ConfigError(f"lssar explain: {made.stderr.strip()}")
+        total += json.loads(made.stdout)["estimate"]["ms"]
+    return total
+
+
+def predict(config: configs.Config, processes: int, command: Optional[str] = None) -> dict[str, Any]:
+    model, train = config.model, config.train
+    rows = train.batch // processes
+    micro = train.micro_batch or rows
+    weights = parameters(model)
+    sharded = processes if train.parallel == "fsdp" else 1
+    memory = 16 * weights / sharded + 2 * weights + micro * model.length * activation_bytes(model)
+    products = 1e3 * rows * model.length * product_flops(model) / (PEAK * PRODUCTS_REACH)
+    command = command or find_command()
+    layers = {model.power(i): attention_ms(command, model, i, micro) for i in _one_of_each(model)}
+    attends = sum(layers[model.power(i)] for i in range(model.layers)) * (rows // micro)
+    step = products + attends
+    return {
+        "weights": weights,
+        "memory_GiB": memory / 2**30,
+        "products_ms": products,
+        "attention_ms": attends,
+        "step_ms": step,
+        "hours": step * train.steps / 3.6e6,
+    }
+
+
+def _one_of_each(model: configs.ModelConfig) -> list[int]:
+    """A layer of every p."""
+    return list({model.power(i): i for i in range(model.layers)}.values())
+
+
+def main(arguments: Optional[list[str]] = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("config", help="a JSON file")
+    parser.add_argument("overrides", nargs="*", help="section.field=value")
+    parser.add_argument("--processes", type=int, default=8, help="GPUs (default 8)")
+    options = parser.parse_args(arguments)
+    try:
+        config = configs.load(options.config, options.overrides)
+        if config.model.family == "vit":
+            raise ConfigError("model.family: 'vit'; must be gpt2 or llama for a prediction")
+        found = predict(config, options.processes)
+    except (ConfigError, OSError) as error:
+        print(f"predict: {error}", file=sys.stderr)
+        return 2
+    print(f"Predicted for each of {options.processes} H200, not measured:")
+    for name, value in found.items():
+        print(f"  {name:13} {value:,.0f}" if name == "weights" else f"  {name:13} {value:.1f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,108 @@
+"""The list of runs behind docs/extrapolation.md, and the page."""
+
+import contextlib
+import io
+import json
+import pathlib
+import shutil
+import unittest
+from unittest import mock
+
+from small import ROOT, InFolder
+
+from examples.train import evidence, evidence_claims, evidence_page, evidence_runs
+
+HAS_LICENCES = pathlib.Path("/usr/share/common-licenses/MPL-2.0").exists()
+DOCS = ROOT / "docs"
+
+
+def quiet_main(*arguments):
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
+        return evidence.main([str(x) for x in arguments]), said.getvalue()
+
+
+class Quick(InFolder):
+    @unittest.skipUnless(HAS_LICENCES, "/usr/share/common-licenses is not installed")
+    def test_makes_what_is_missing(self):
+        arguments = ("--quick", "--output", self.folder)
+        self.assertEqual(quiet_main(*arguments), (0, ""))
+        listed = [spec.name for spec in evidence_runs.specs(quick=True)]
+        self.assertEqual(sorted(x.stem for x in self.folder.glob("*.json")), sorted(listed))
+        page = (self.folder / "extrapolation.md").read_text()
+        self.assertIn("**4 of 4 runs are done.**", page)
+        self.assertNotIn("No run is done yet", page)
+        self.check_run(json.loads((self.folder / f"{listed[0]}.json").read_text()))
+        # One is lost and one was made with another config: these two are made again.
+        (self.folder / f"{listed[0]}.json").unlink()
+        old = self.folder / f"{listed[2]}.json"
+        old.write_text(old.read_text().replace('"steps": 4', '"steps": 5'))
+        with mock.patch.object(evidence, "run_here") as made:
+            self.assertEqual(quiet_main(*arguments)[0], 0)
+        self.assertEqual([call.args[1].name for call in made.call_args_list], [listed[0], listed[2]])
+        self.assertIn("**2 of 4 runs are done.**", (self.folder / "extrapolation.md").read_text())
+
+    def check_run(self, run):
+        self.assertEqual([len(row) for row in run["curve"]], [3] * 4)
+        self.assertEqual(len(run["sha256"]["train"]), 64)
+        readings = [(x["p"], x["rope"]) for x in run["readings"]]
+        self.assertEqual(readings, [(p, rope) for p in (None, 3, 15) for rope in ("none", "ntk")])
+        for reading in run["readings"]:
+            self.assertEqual([x["times"] for x in reading["points"]], [1, 2, 4, 8, 16])
+
+    def test_needs_a_folder(self):
+        with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()) as said:
+            evidence.main(["--quick"])
+        self.assertIn("--output must name a folder", said.getvalue())
+
+    def test_a_run_that_fails(self):
+        with mock.patch.object(evidence, "_start", return_value="its last words"):
+            code, said = quiet_main("--output", self.folder, "--group", "passkey")
+        self.assertEqual((code, said.count("its last words")), (1, 18))
+
+
+def made_run(attention, seed, losses, p=None):
+    pairs = zip((1, 2, 4, 8, 16), losses)
+    points = [{"times": t, "length": 64 * t, "loss": x, "accuracy": 0.5} for t, x in pairs]
+    return {"group": "length", "attention": attention, "seed": seed, "name": f"length_{attention}_{seed}",
+            "readings": [{"p": p, "rope": "none", "points": points}]}  # fmt: skip
+
+
+class Page(InFolder):
+    def test_is_that_of_the_kept_runs(self):
+        """docs/extrapolation.md is what the files in docs/evidence say."""
+        shutil.copytree(DOCS / "evidence", self.folder / "evidence")
+        listed = list(evidence_runs.specs())
+        runs = [evidence.kept_run(self.folder / "evidence", spec, False) for spec in listed]
+        (self.folder / "evidence" / "loss_by_length.svg").unlink(missing_ok=True)
+        evidence_page.write_page(self.folder / "extrapolation.md", listed, [run for run in runs if run])
+        for name in ("extrapolation.md", "evidence/loss_by_length.svg"):
+            self.assertEqual((self.folder / name).read_text(), (DOCS / name).read_text(), name)
+
+    def test_kept_runs_are_of_the_list(self):
+        names = {spec.name for spec in evidence_runs.specs()}
+        for path in (DOCS / "evidence").glob("*.json"):
+            self.assertIn(path.stem, names)
+
+    def test_tables(self):
+        runs = [made_run("softmax", seed, [2, 3, 4, 5, 5 + seed]) for seed in (1, 2, 3)]
+        rows = [("softmax", None), ("lssa", None)]
+        table = evidence_page.table(evidence_page.Runs(runs), "length", "loss", rows)
+        wanted = "| softmax | 3 | " + " | ".join(f"{x}.000 ({x}.000 to {x}.000)" for x in (2, 3, 4, 5))
+        self.assertEqual(table.splitlines()[2:], [wanted + " | 7.000 (6.000 to 8.000) |"])
+
+    def test_claims(self):
+        runs = [made_run("softmax", seed, [2, 3, 4, 5, 6]) for seed in (1, 2, 3)]
+        runs += [made_run("lssar_p15", seed, [2.04, 3, 4, 4 + 0.3 * seed, 6]) for seed in (1, 2, 3)]
+        runs += [made_run("softmax", seed, [2, 3, 4, 4 + 0.4 * seed, 6], p=15) for seed in (1, 2, 3)]
+        lines = evidence_claims.claims(evidence_page.Runs(runs).values).splitlines()[2:]
+        verdicts = [line.rsplit("| ", 1)[1].rsplit(" |", 1)[0] for line in lines]
+        self.assertEqual(verdicts[:3], [
+            "confirmed: 2.040 and 2.000", "confirmed: 2.560 and 3.000", "confirmed: 4.600 and 5.000",
+        ])  # fmt: skip
+        self.assertEqual(verdicts[5], "not confirmed: 4.800 and 5.000")  # one seed of three is worse
+        for missing in (verdicts[3], verdicts[4], verdicts[6]):
+            self.assertEqual(missing, "not tested yet: seeds are missing")
+
+
+if __name__ == "__main__":
+    unittest.main()
