@@ -42,7 +42,7 @@ CpuModel measured_cpu_model(const Target& target, int num_threads) {
   if (!runs_it && cpu_level(target).has_bf16_pairs)
     cpu.rates.pair_gflops = 2 * cpu.rates.fma_gflops;
   cpu.is_measured = true;
-  if (!runs_it) cpu.name += " scaled from " + measured.name();
+  if (!runs_it) cpu.scaled_from = measured.name();
   if (features.l1_bytes > 0) cpu.l1_bytes = features.l1_bytes;
   if (features.l2_bytes > 0) cpu.l2_bytes = features.l2_bytes;
   if (features.l3_bytes > 0) cpu.l3_bytes = features.l3_bytes;

@@ -17,6 +17,7 @@ struct CpuModel {
   int num_threads = 1;
   int lanes = 8;             // floats of a vector
   bool is_measured = false;  // rates and caches are this machine's; otherwise a typical CPU's
+  std::string scaled_from;   // the level whose rates were measured, if it is another one; or ""
   CpuRates rates;            // of one core
   int64_t l1_bytes = 0, l2_bytes = 0;  // of one core
   int64_t l3_bytes = 0;                // of all cores together

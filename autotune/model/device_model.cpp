@@ -41,8 +41,10 @@ std::string model_text(const DeviceModel& model) {
   const CpuModel* const cpu = cpu_of(model);
   if (cpu == nullptr)
     return fmt::format("{} with {} SMs", model_name(model), gpu_of(model)->num_sms);
+  std::string origin = cpu->is_measured ? "measured" : "assumed";
+  if (!cpu->scaled_from.empty()) origin = "scaled from " + cpu->scaled_from + ", measured";
   return fmt::format("{}, {} threads, {:.1f} GFLOP/s each ({})", cpu->name, cpu->num_threads,
-                     cpu->rates.fma_gflops, cpu->is_measured ? "measured" : "assumed");
+                     cpu->rates.fma_gflops, origin);
 }
 
 Result<DeviceModel> device_model(const Machine& machine) { return model_of(machine, true); }

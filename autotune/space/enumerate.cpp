@@ -113,6 +113,7 @@ Schedule canonical_cpu(const Schedule& schedule, const Problem& problem) {
   result.variant = Variant::kCpu;
   result.cpu = schedule.cpu;
   result.epsilon = schedule.epsilon;
+  result.dq_mode = schedule.dq_mode;
   if (!is_general(problem)) result.softplus_degree = schedule.softplus_degree;
   return result;
 }

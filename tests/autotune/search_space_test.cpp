@@ -316,6 +316,14 @@ TEST(SearchSpace, TheCanonicalFormForgetsOnlyWhatTheSourceDoesNotHold) {
   EXPECT_GT(forgotten, 20);
 }
 
+TEST(SearchSpace, OnACpuTheModeOfDqMakesAnotherCandidate) {
+  const Case c = make_case(Pass::kBackward, 64, "x86-64-v3");
+  Schedule ordered = c.space().algorithms[0].schedule, split = ordered;
+  ordered.dq_mode = DqMode::kOrdered;
+  split.dq_mode = DqMode::kSplit;
+  EXPECT_FALSE(canonical_schedule(ordered, c.problem) == canonical_schedule(split, c.problem));
+}
+
 TEST(SearchSpace, AtomicSumsNeedDeterminismAny) {
   Case c = make_case(Pass::kBackward, 64, "sm_90a");
   EXPECT_NE(algorithm_named(c.space(), "hopper, dq atomic, static"), nullptr);

@@ -9,6 +9,8 @@
 #include "base/json_text.h"
 #include "cache/location.h"
 #include "compile/compiler.h"
+#include "device/cpu/cpu_features.h"
+#include "device/cpu/cpu_pool.h"
 #include "device/device.h"
 #include "tools/lssar/options/options_file.h"
 #include "tools/lssar/terminal/terminal.h"
@@ -23,10 +25,26 @@ Machine virtual_machine(const Target& target, const std::string& compiler) {
   return machine_of(device, compiler);
 }
 
+// This CPU. Records of other CPUs of the target count as those of the same architecture.
+Machine cpu_machine(const Target& target, const std::string& compiler) {
+  DeviceInfo device;
+  device.kind = device.id = "cpu";
+  device.name = cpu_features().name;
+  device.num_sms = num_available_cpus();
+  device.target = target;
+  return machine_of(device, compiler);
+}
+
+// A machine of the target whose tuning nobody knows.
+Machine unknown_machine(const Target& target) {
+  return target.is_cpu() ? cpu_machine(target, "") : virtual_machine(target, "");
+}
+
 // The machine that `lssar prepare --target` would open here.
 Machine machine_for(const Target& target) {
   const auto found = open_compiler(CompilerChoice::kAuto);
   const std::string compiler = found.ok() ? (*found)->name() + " " + (*found)->version() : "";
+  if (target.is_cpu()) return cpu_machine(target, compiler);
   const Result<std::vector<DeviceInfo>> gpus = list_gpus();
   if (gpus.ok() && !gpus->empty() && gpus->front().target.name() == target.name())
     return machine_of(gpus->front(), compiler);
@@ -106,7 +124,7 @@ Result<ScheduleChooser> ScheduleOptions::chooser(Engine& engine) const {
 
 Result<ScheduleChooser> ScheduleOptions::chooser(const Target& target) const {
   LSSAR_ASSIGN_OR_RETURN(ChooserOptions options, chooser_options());
-  const Machine machine = has_winner(options) ? machine_for(target) : virtual_machine(target, "");
+  const Machine machine = has_winner(options) ? machine_for(target) : unknown_machine(target);
   return ScheduleChooser(target, machine, std::move(options));
 }
 
