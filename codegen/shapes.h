@@ -61,7 +61,7 @@ int cpu_scratch_bytes(const Problem& problem, const Schedule& schedule, const Ta
 // Bytes of a kv head's packed keys.
 int64_t cpu_packed_bytes(const Problem& problem, const Schedule& schedule, int64_t seq_k);
 // For how many of a call's (batch, kv head) the workspace has packed keys at once; at least 1. They
-// take turns, so that memory does not grow with heads.
+// take turns, so memory stops growing with heads at about 32 MiB (docs/cpu.md, Memory).
 int64_t cpu_panel_slices(const Problem& problem, const Schedule& schedule, const Sizes& sizes);
 
 // With sums_dq on a CPU: bytes of a head's sums of dq, and of the turns of its tiles

@@ -48,7 +48,7 @@ Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule&
   const bool is_backward = problem.pass == Pass::kBackward;
   const bool is_cpu = schedule.variant == Variant::kCpu;
   const bool has_sums = is_backward && sums_dq(schedule);
-  // The number of slices is that of a product which is tested for overflow.
+  // cpu_panel_slices multiplies these without a check.
   const auto slices = product({sizes.batch, sizes.kv_heads});
   if (!slices) return overflow("workspace", sizes);
   const int64_t panel_slices = is_cpu ? cpu_panel_slices(problem, schedule, sizes) : 0;

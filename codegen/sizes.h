@@ -45,7 +45,7 @@ struct WorkspaceLayout {
   size_t tickets = 0;
   size_t sink_terms = 0;
   size_t total_bytes = 0;
-  // CPU: the (batch, kv head) whose packed keys fit in the place of k_inv_norm. 0 on GPUs.
+  // CPU: for how many (batch, kv head) packed keys fit in the place of k_inv_norm. 0 on GPUs.
   int64_t panel_slices = 0;
 };
 // Floats between two slices of k_inv_norm.

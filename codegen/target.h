@@ -48,7 +48,7 @@ Result<Target> target_from_name(const std::string& name);
 std::vector<std::string> known_target_names();
 
 // One level of CPU targets: what its kernels are made of. Names and instructions are those of the
-// x86-64 psABI's levels, and of one level more than it has.
+// x86-64 psABI's levels; x86-64-v4-bf16 is not the psABI's.
 struct CpuLevel {
   const char* name;
   const char* instructions;  // that the level before lacks, for messages

@@ -131,7 +131,8 @@ class ShippedCompiler final : public Compiler {
 }  // namespace
 
 std::string shipped_kernel_name(const std::string& source, const Target& target) {
-  // A level's source that needs no instructions beyond its architecture is the architecture's too.
+  // A level with a feature shares the kernels that do not use it with its architecture: their
+  // sources are equal.
   return to_hex(sha256(cpu_level(target).architecture + ('\n' + source_without_header(source))));
 }
 

@@ -38,14 +38,14 @@ struct LaunchConfig {
   uint32_t block[3] = {1, 1, 1};
   uint32_t cluster[3] = {1, 1, 1};  // blocks; each divides its side of the grid
   uint32_t shared_bytes = 0;        // dynamic
-  uint32_t first_block = 0;         // cpu device: the number of the first block
+  uint32_t first_block = 0;         // cpu device: the number of the first block; else 0
 };
 
 // Some of the blocks of a launch: those that have the same parameters.
 struct LaunchPart {
   const void* params = nullptr;
-  uint32_t end_block = 0;    // of all blocks; the part begins where the one before it ends
-  uint32_t first_block = 0;  // the number that its first block has within the part
+  uint32_t end_block = 0;    // in the launch; the part begins where the one before it ends
+  uint32_t first_block = 0;  // the number that the kernel gets for the part's first block
 };
 
 // A kernel of a loaded module.
@@ -145,8 +145,8 @@ class Device {
                         const void* params, size_t params_bytes, Stream stream) = 0;
   // Whether launch_parts works.
   virtual bool launches_parts() const { return false; }
-  // A launch whose blocks have the parameters of their part, and their numbers within it. The last
-  // parts begin first. Returns when all blocks have run. REQUIRES: num_parts > 0.
+  // A launch whose blocks have the parameters of their part, and numbers from its first_block on.
+  // The last parts begin first. Returns when all blocks have run. REQUIRES: num_parts > 0.
   virtual Status launch_parts(const DeviceFunction& function, const LaunchPart* parts,
                               size_t num_parts, uint32_t shared_bytes) {
     return unsupported("launch_parts: a device of kind " + info().kind + " has none");

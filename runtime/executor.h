@@ -23,13 +23,14 @@ Result<LaunchConfig> launch_config(const LaunchStep& step, const Sizes& sizes, i
                                    int resident_clusters = 0);
 
 // Which (batch, kv head) the steps compute together. On a CPU there may be more of them than the
-// workspace has panels for; then all steps run for a part of them, and again for the next.
+// workspace has panels for. Then all steps run for some of them, then for the next ones.
 struct SliceTurns {
   SliceTurns(const Sizes& sizes, const WorkspaceLayout& layout);
-  // What a turn launches of `whole`. A step of whole heads runs in the last turn.
+  // What the turn that begins with slice `first` launches of `whole`. A step of whole heads runs in
+  // the last turn.
   LaunchConfig part(const LaunchStep& step, LaunchConfig whole, int64_t first) const;
 
-  int64_t slices = 1, of_turn = 1;
+  int64_t slices = 1, of_turn = 1;  // (batch, kv head): all, and those of a turn
 };
 
 // Looks the function up on the device, and requests shared memory above the default limit.

@@ -25,7 +25,7 @@ namespace lssar {
 struct PlanOptions {
   std::vector<Pass> passes;   // the passes that will be executed
   bool any_alignment = true;  // false: problem.alignment holds for every call
-  bool varlen = false;  // calls are execute_sequences, and only these
+  bool varlen = false;        // true: only execute_sequences may be called, not execute
   // Chooses the schedule of each pass and alignment. Empty: default_schedule. create fails if the
   // schedule is not legal for the problem.
   std::function<Result<ScheduleChoice>(const Problem&)> choose;
@@ -52,7 +52,7 @@ class Plan {
   Status execute(Pass pass, const Sizes& sizes, const Tensors& tensors, const Workspace& workspace,
                  Stream stream) const;
 
-  // The same of a plan with varlen.
+  // The same for a plan with varlen.
   Result<size_t> sequences_workspace_bytes(const Sizes& sizes, int64_t total_q,
                                            int64_t total_k) const;
   Result<SavedBytes> sequences_saved(const Sizes& sizes, int64_t total_q) const;
@@ -90,7 +90,8 @@ class Plan {
   // Returns an error if a given schedule would have to change.
   Status agree_on_epsilon();
   Status prepare_one(Planned* planned) const;
-  // The kernel that a call with tensors of these shapes takes. kNotPrepared as execute.
+  // The kernel that a call with tensors of these shapes takes. kNotPrepared: as execute.
+  // kInvalidArgument: sequences for a plan without varlen, or the reverse.
   Result<const Planned*> planned_for(Pass pass, bool varlen, const Sizes& sizes,
                                      const TensorShapes& shapes, const Tensors& tensors) const;
   static int slot(int alignment) { return alignment >= kFastAlignment ? kFast : kPlain; }

@@ -77,7 +77,7 @@ Tensor part_of(const Tensor& tensor, const Rows& rows, int elem_bytes) {
   return part;
 }
 
-// Where a call's workspace has what all sequences need beside their own parts.
+// Offsets in a call's workspace of what all sequences share. Their own parts follow.
 struct TableLayout {
   size_t order = 0, params = 0, parts = 0, sink_sums = 0, total_bytes = 0;
 };
@@ -230,7 +230,7 @@ class SequenceLaunches {
     return SliceTurns(sizes, layout);
   }
 
-  // As many as the sequence with the most turns has.
+  // The turns of the sequence that has the most.
   Result<int64_t> count_turns() const {
     int64_t most = 1;
     for (int64_t b = 0; b < call_.sizes.batch; ++b) {
@@ -330,8 +330,8 @@ Status check_sequences(const Sizes& sizes, const Sequences& sequences) {
 
 Result<size_t> sequences_workspace_bytes(const Problem& problem, const Schedule& schedule,
                                          const Sizes& sizes, int64_t total_q, int64_t total_k) {
-  // Every sequence may round its lengths up to whole tiles, and each part of its workspace up to
-  // kPartAlignment.
+  // Every sequence may round its lengths up to whole tiles, and up to kParts parts of its workspace
+  // up to kPartAlignment.
   constexpr int64_t kParts = 8;
   const bool is_cpu = schedule.variant == Variant::kCpu;
   const int64_t tile_q = is_cpu ? cpu_grad_rows(schedule) : schedule.dkdv.block_cols;

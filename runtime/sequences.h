@@ -1,10 +1,10 @@
 // Calls of sequences that have lengths of their own: packed one after another, or padded to one
 // length. Each sequence is computed as a call of one batch entry, on its own part of the tensors
-// and of the workspace. On the cpu device the blocks of all sequences run in one launch; the virtual
-// device runs one sequence after another.
+// and of the workspace. On the cpu device each step is one launch with the blocks of all sequences;
+// the virtual device runs one sequence after another.
 //
-// Used by engine.cpp and plan.cpp. Nothing here allocates, but to report an error. Threads: pure
-// functions.
+// Used by engine.cpp and plan.cpp. Only errors allocate. Threads: any number may call; each call
+// needs a workspace of its own.
 #pragma once
 
 #include <cstddef>
@@ -31,11 +31,11 @@ struct Sequences {
   const int32_t* cu_seqlens_k = nullptr;
   const int32_t* seqused_q = nullptr;  // [batch]
   const int32_t* seqused_k = nullptr;
-  int64_t total_q = 0;  // rows of packed tensors; without cu_seqlens_q not read
+  int64_t total_q = 0;  // rows of packed tensors; read only with cu_seqlens_q
   int64_t total_k = 0;
 };
 
-// Whether the call says anything of sequences.
+// Whether the call has sequences.
 inline bool has_lengths(const Sequences& sequences) {
   return sequences.cu_seqlens_q != nullptr || sequences.cu_seqlens_k != nullptr ||
          sequences.seqused_q != nullptr || sequences.seqused_k != nullptr;
@@ -47,12 +47,12 @@ TensorShapes shapes_of(const Sizes& sizes, const Sequences& sequences);
 // kUnsupported: a cuda device, for which there are no kernels yet.
 Status check_takes_sequences(const Device& device);
 
-// kInvalidArgument names the entry that is negative, too long, beyond the tensor, or before the one
-// that it follows. REQUIRES: check_sizes of the sizes.
+// kInvalidArgument names the first entry that is negative, beyond the tensor, below the entry
+// before it, or makes a sequence too long. REQUIRES: check_sizes of the sizes.
 Status check_sequences(const Sizes& sizes, const Sequences& sequences);
 
-// Bytes of workspace that suffice for every call of these sizes with `total_q` queries and `total_k`
-// keys in all.
+// Bytes of workspace that suffice for every call of these sizes with `total_q` queries and
+// `total_k` keys in all.
 Result<size_t> sequences_workspace_bytes(const Problem& problem, const Schedule& schedule,
                                          const Sizes& sizes, int64_t total_q, int64_t total_k);
 
@@ -72,8 +72,8 @@ struct SequencesCall {
 };
 
 // Runs every step for all sequences. `functions` has one entry per step. kInvalidArgument: the
-// workspace is too small, and nothing was launched; or, on a device without launch_parts, the steps
-// of a sequence have too many blocks.
+// workspace is too small, and nothing was launched; or a step has too many blocks, and earlier
+// steps were launched.
 Status launch_sequences(Device& device, const std::vector<LaunchStep>& steps,
                         const std::vector<StepFunction>& functions, const SequencesCall& call,
                         Stream stream);

@@ -38,8 +38,8 @@ int cpu_dq_scratch_bytes(const Problem& problem, const Schedule& schedule, const
 bool cpu_has_pairs(const Problem& problem, const Target& target);
 
 // Rows of a panel: the numbers of a key; in the backward also those of its value, and 1 / |k|.
-// Panels of pairs have half as many rows of numbers, and 1 / |k| always. The workspace has room for
-// the first kind.
+// With a target: panels of pairs have half as many rows of numbers, and 1 / |k| in every pass. The
+// workspace has room for panels without pairs, on every target.
 int cpu_panel_rows(const Problem& problem);
 int cpu_panel_rows(const Problem& problem, const Target& target);
 

@@ -64,7 +64,7 @@ class CpuModule final : public DeviceModule {
   mutable std::map<std::string, std::unique_ptr<CpuFunction>> functions_;
 };
 
-// The parts of a launch, as the parameters of run_block_of_part.
+// The parts of a launch: what run_block_of_part gets as its parameters.
 struct Parts {
   CpuBlock code;
   const LaunchPart* begin;

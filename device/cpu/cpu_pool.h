@@ -27,7 +27,7 @@ struct CpuBlocks {
   const void* params = nullptr;
   uint32_t count = 0;
   size_t scratch_bytes = 0;
-  uint32_t first = 0;  // its number
+  uint32_t first = 0;  // number of the first block
 };
 
 class CpuPool {

@@ -18,7 +18,7 @@ from .fields import ConfigError
 # q [batch, heads, length, dim], k and v [batch, kv_heads, length, dim] -> o as q.
 Attend = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
-# Names for scores that comparisons need often: text of the score and p, if that is not the score's own.
+# Names for scores that comparisons need often: the score's text, and p. None: the score's own p.
 SCORES: dict[str, tuple[str, Optional[int]]] = {
     "lssa": ("lssar", 0),
     # Softmax with QK norm and log N: the strong baseline.

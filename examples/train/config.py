@@ -76,8 +76,8 @@ class DataConfig:
     train: str = field("", Text("a file (text), or a pattern of file names (shards)"))
     validation: str = field("", Text("as data.train"))
     seed: int = field(1, Whole(0))  # of made data and of the order of windows
-    pairs: int = field(8, Whole(1, 4096))  # of the task recall: pairs to remember
-    queries: int = field(4, Whole(1, 4096))  # of the task recall
+    pairs: int = field(8, Whole(1, 4096))  # of recall: pairs to remember
+    queries: int = field(4, Whole(1, 4096))  # of recall: keys asked for
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +86,7 @@ class TrainConfig:
     batch: int = field(16, Whole(1))  # sequences per step, of all processes together
     micro_batch: int = field(0, Whole(0))  # sequences at once per process; 0: all of its part
     learning_rate: float = field(1e-3, Number(0, 100))
-    least_rate: float = field(0.1, Number(0, 1))  # at the end of the cosine, in learning_rates
+    least_rate: float = field(0.1, Number(0, 1))  # at the end, over learning_rate
     warmup: int = field(50, Whole(0))  # steps
     weight_decay: float = field(0.1, Number(0, 100))  # of matrices; vectors have none
     beta1: float = field(0.9, Number(0, 1))

@@ -3,9 +3,9 @@
     python -m examples.train.evaluate run --times 1 2 4 8 16 --rope ntk
     python -m examples.train.evaluate run --attention lssar --p 15
 
-The same targets are scored at every length: those of the last quarter of the training length, at the
-end of ever longer windows. In the tasks passkey and recall they are the answers. --attention and --p
-read weights with another attention than they were trained with.
+The same targets are scored at every length: as many as a quarter of the training length, at the end
+of ever longer windows. In the tasks passkey and recall they are the answers, of new sequences for
+each length. --attention and --p read weights with an attention that they were not trained with.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def load_model(folder: str) -> tuple[configs.Config, models.Model]:
 
 
 def _windows(config: configs.Config, longest: int, length: int) -> data.Data:
-    """Sequences of `length` whose scored targets are those of `longest`."""
+    """Sequences of `length` whose scored targets are the same as in sequences of `longest`."""
     if config.data.source in ("passkey", "recall"):
         return data.make(config, length)
     scored = max(1, config.model.length // 4)
@@ -59,7 +59,7 @@ def read(
     rope: str = "none",
     documents: int = 128,
 ) -> list[dict[str, float]]:
-    """Loss in nats per scored target, and the share of them that is the likeliest token, at each length."""
+    """At each length the loss in nats per scored target, and the share of targets guessed right."""
     if not isinstance(model, models.Transformer):
         raise ConfigError("model.family: 'vit'; must be gpt2 or llama, which read any length")
     model.eval()

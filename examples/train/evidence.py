@@ -1,12 +1,12 @@
-"""Makes the runs behind docs/extrapolation.md, and the page. What is there already is not made again.
+"""Makes the runs behind docs/extrapolation.md that are missing, and the page.
 
     python -m examples.train.evidence                 all that is missing, two at a time
     python -m examples.train.evidence --group passkey recall --minutes 60
     python -m examples.train.evidence --page          the page alone, from the runs that there are
     python -m examples.train.evidence --quick --output trial    a few steps of a few runs, to try it
 
-Each finished run is a JSON file in docs/evidence. One that was made with another config than the list
-has now is made again. A run takes one thread, so that its numbers do not depend on how many run at once.
+Each finished run is a JSON file in docs/evidence. A run whose config has changed in the list is made
+again. A run takes one thread, so its numbers do not depend on how many run at once.
 
 Exit codes: 0 done; 1 a run failed; 2 wrong options; 130 interrupted: finished runs are kept.
 """

@@ -1,4 +1,4 @@
-"""What the paper claims, each beside our runs: the rules were written down before the runs were made."""
+"""The paper's claims, each beside our runs. The rules were written before the runs were made."""
 
 import statistics
 from typing import Callable, Optional

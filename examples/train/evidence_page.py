@@ -27,7 +27,7 @@ PAPER = """| length | 1K (1 x) | 2K | 4K | 8K |
 
 
 def title_of(attention: str, p: Optional[int] = None) -> str:
-    """The name of an attention on the page; p: read with, if not that of training."""
+    """The name of an attention on the page. p: what it is read with; None: as trained."""
     if attention in TITLES:
         name = TITLES[attention]
     else:

@@ -35,7 +35,7 @@ ATTENTIONS: dict[str, tuple[str, int]] = {
 _ALL = tuple(ATTENTIONS)[:10]
 _FEW = ("softmax", "softmax_entropy", "lssa", "lssar_p3", "lssar_p15", "softmax_p15")
 _POWERS = tuple(f"{name}_p{p}" for name in ("lssar", "softmax") for p in (1, 3, 15, 100, 1000))
-# Read with these powers, too: re-weighting that is switched on only at inference.
+# Models that are also read with these powers: re-weighting switched on only at inference.
 _REREAD = {"softmax": (3, 15), "softmax_entropy": (3, 15), "lssa": (3, 15)}
 
 _MODEL = {"vocab": 256, "layers": 2, "width": 64, "heads": 2, "length": 64}

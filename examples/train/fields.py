@@ -1,4 +1,4 @@
-"""What the fields of a config may be. Each rule says whether a value is allowed, and in words what is."""
+"""Rules of config fields: each says whether a value is allowed, and in words which values are."""
 
 import dataclasses
 from typing import Any

@@ -11,7 +11,7 @@ COLUMNS = ("step", "loss", "validation_loss", "gradient_norm", "learning_rate", 
 
 
 class Log:
-    """Writes lines to out/log.csv, and prints them. Lines behind the step that a run resumes at go."""
+    """Writes lines to out/log.csv, and prints them. Removes lines after `step`, where a run resumes."""
 
     def __init__(self, folder: str, step: int) -> None:
         self.path = pathlib.Path(folder) / "log.csv" if folder else None

@@ -13,8 +13,8 @@ def language(random: np.random.RandomState, vocab: int, count: int) -> np.ndarra
     """`count` tokens of one document.
 
     A document uses a sixth of the vocabulary. Each of its words has two successors there, which
-    follow it in 6 and 2 of 10 cases; else any of its words follows. So the words of a document and
-    then its habits can be learned from the context only, and a reader of more context is better.
+    follow it in 6 and 2 of 10 cases; else any of its words follows. Only the context shows a
+    document's words and successors, so more context gives a lower loss.
     """
     words = random.permutation(vocab)[: max(4, vocab // 6)]
     # Lists: elements of arrays take several times longer.

@@ -121,7 +121,7 @@ class Vit(nn.Module):
 
 
 def initialise(model: nn.Module, layers: int) -> None:
-    """GPT-2's: normal with 0.02; what adds to the residual is smaller the more layers there are."""
+    """GPT-2's: normal with 0.02; with more layers less, for weights that add to the residual."""
     for name, module in model.named_modules():
         if isinstance(module, (nn.Linear, nn.Embedding)):
             small = name.endswith(".out")

@@ -1,4 +1,4 @@
-"""Predicts memory and step time of a config on GPUs. No figure of it was compared with a GPU.
+"""Predicts memory and step time of a config on GPUs. Its figures were never compared with a GPU's.
 
     python -m examples.train.predict examples/train/configs/124M.json --processes 8
 
@@ -113,7 +113,7 @@ def predict(config: configs.Config, processes: int, command: Optional[str] = Non
 
 
 def _one_of_each(model: configs.ModelConfig) -> list[int]:
-    """A layer of every p."""
+    """One layer for every p."""
     return list({model.power(i): i for i in range(model.layers)}.values())
 
 

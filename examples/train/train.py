@@ -5,7 +5,7 @@
 
 SIGTERM and Ctrl-C save a checkpoint before the run ends, at the next step that is logged.
 
-Exit codes: 0 done; 2 a wrong config or file; 130 or 143 ended by a signal.
+Exit codes: 0 done; 1 the loss is not finite; 2 a wrong config or file; 130 or 143 ended by a signal.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from .fields import ConfigError
 from .log import Log
 from .made import IGNORED
 
-# What a run may be resumed with other values of.
+# Fields of train that may have another value when a run is resumed.
 _FREE = {"micro_batch", "device", "parallel", "out", "checkpoint_every", "keep", "log_every"}
 _FREE |= {"evaluate_every", "evaluate_sequences"}
 
@@ -128,7 +128,7 @@ class Run:
 
     @torch.no_grad()
     def validation_loss(self) -> float:
-        """Over evaluate_sequences, or as many more as give every process whole micro batches."""
+        """The mean over evaluate_sequences, rounded up to whole micro batches of every process."""
         parts = -(-self.train.evaluate_sequences // (self.processes.count * self.micro))
         self.model.eval()
         total = 0.0

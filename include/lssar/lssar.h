@@ -239,7 +239,7 @@ typedef struct lssar_problem {
   const char* score; /* the score function: "softmax", "phi=relu(x)^2,normalizer=sum_abs", JSON:
                         docs/math.md, "The family"; NULL or "": the formulas at the top */
   int32_t varlen;    /* 1: calls have sequences of their own lengths ("Sequences" below); seq_q and
-                        seq_k must then be 0. Only on the cpu and virtual devices so far */
+                        seq_k must then be 0. Not on GPUs yet. 0: they have one length */
   int32_t reserved2; /* 0 */
 } lssar_problem;
 
@@ -319,8 +319,8 @@ typedef struct lssar_plan_options {
 } lssar_plan_options;
 
 /* Checks the problem and chooses schedules. `options` may be NULL. *plan is NULL on failure.
- * INVALID_ARGUMENT: a field out of its range, or an illegal schedule. UNSUPPORTED: a newer
- * version's field that is set. OUT_OF_MEMORY. */
+ * INVALID_ARGUMENT: a field out of its range, or an illegal schedule. UNSUPPORTED: varlen on a GPU
+ * or with passes over ranges of keys; a newer version's field that is set. OUT_OF_MEMORY. */
 LSSAR_API lssar_status lssar_plan_create(lssar_context* context, const lssar_problem* problem,
                                          const lssar_plan_options* options,
                                          lssar_plan** plan) LSSAR_NOEXCEPT;
@@ -387,9 +387,11 @@ typedef struct lssar_saved_sizes {
 LSSAR_API lssar_status lssar_plan_saved_sizes(const lssar_plan* plan, const lssar_sizes* sizes,
                                               lssar_saved_sizes* saved) LSSAR_NOEXCEPT;
 
-/* The same for calls of a plan with problem.varlen. `sizes`: as those of the calls, batch sequences of
- * at most seq_q queries and seq_k keys. total_q and total_k: rows of all sequences together, used or
- * not. `workspace_bytes` and `saved` may be NULL. INVALID_ARGUMENT: as above. */
+/* Workspace and saved bytes of calls of a plan with problem.varlen. `sizes` are those of the calls:
+ * batch sequences of at most seq_q queries and seq_k keys. total_q and total_k: rows of all
+ * sequences together, used or not, 0 to 2^31 - 1. `workspace_bytes` and `saved` may be NULL.
+ * The plan need not be prepared. INVALID_ARGUMENT: plan or sizes is NULL, or a size is out of
+ * range. */
 LSSAR_API lssar_status lssar_plan_varlen_sizes(const lssar_plan* plan, const lssar_sizes* sizes,
                                                int64_t total_q, int64_t total_k,
                                                size_t* workspace_bytes,
@@ -473,25 +475,28 @@ LSSAR_API lssar_status lssar_execute_forward_train(const lssar_plan* plan,
 LSSAR_API lssar_status lssar_execute_backward(const lssar_plan* plan,
                                               const lssar_call* call) LSSAR_NOEXCEPT;
 
-/* Sequences of their own lengths, for a plan with problem.varlen: documents packed one after another,
- * a padded batch, or queries against a cache of keys. Sequence b attends to its own keys alone, as a
- * call of batch 1 with its lengths would: N_i, and with causal the alignment of the last query with
- * the last key, are the sequence's own. sizes.batch is the number of sequences, sizes.seq_q and seq_k
- * the most queries and keys that one may have. At least one of these is not NULL:
+/* Sequences of their own lengths, for a plan with problem.varlen: documents packed one after
+ * another, a padded batch, or queries against a cache of keys. Sequence b attends to its own keys
+ * alone, as a call of batch 1 with its lengths would: N_i, and with causal the alignment of the
+ * last query with the last key, are the sequence's own. sizes.batch is the number of sequences,
+ * sizes.seq_q and seq_k are the most queries and keys that one may have. At least one of these is
+ * not NULL:
  *
- *   cu_seqlens_q [batch + 1]  q, o, grad_o and grad_q are packed: [1, heads, total_q, dim], and rows
- *                             cu_seqlens_q[b] to cu_seqlens_q[b + 1] - 1 are sequence b's.
+ *   cu_seqlens_q [batch + 1]  q, o, grad_o and grad_q are packed: [1, heads, total_q, dim], and
+ *                             rows cu_seqlens_q[b] to cu_seqlens_q[b + 1] - 1 are sequence b's.
  *                             NULL: [batch, heads, seq_q, dim], and entry b is sequence b
  *   cu_seqlens_k [batch + 1]  the same for k, v, grad_k and grad_v, with total_k
  *   seqused_q    [batch]      how many rows of sequence b are queries, from its first on. NULL: all
  *   seqused_k    [batch]      the same for keys: say, how full a cache is
  *
- * A sequence may have no queries or no keys. Rows that are in no sequence are neither read nor written.
- * Saved tensors, row_stats included, hold sequence after sequence, each as a call of batch 1 with its
- * queries: that of b begins where the rows before it end, whether used or not. Numbers must not
- * decrease, must stay within total_q and total_k, and are read during the call, on the host.
- * INVALID_ARGUMENT names the entry that breaks this. Row sums and weighted sums take no sequences. On
- * the cpu device a row's bits do not depend on the other sequences. */
+ * A sequence may have no queries or no keys. Rows that are in no sequence are neither read nor
+ * written. lssar_plan_varlen_sizes has the bytes of the workspace and of what is saved. Saved
+ * tensors, row_stats included, hold sequence after sequence, each as a call of batch 1 with its
+ * queries would. The part of sequence b begins behind the rows before it, whether used or not.
+ * The arrays are read during the call, on the host. cu_seqlens must not decrease and must stay
+ * within total_q or total_k; INVALID_ARGUMENT names the entry that breaks this. Row sums and
+ * weighted sums take no sequences, and `range` is ignored. On the cpu device a row's bits do not
+ * depend on the other sequences. */
 
 /* Keys in ranges: the forward's two passes one by one, with errors as above, so that keys may be
  * split over GPUs (context parallelism), calls (ring attention) or streams (few queries, many

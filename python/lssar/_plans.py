@@ -57,7 +57,7 @@ class Plan:
         return saved.o, saved.stats, saved.x, workspace.value
 
     def varlen_needs(self, sizes, total_q, total_k):
-        """The same of a plan for sequences."""
+        """The same for a plan for sequences; total_q, total_k: rows of all sequences together."""
         c_sizes = _structs.Sizes(*sizes)
         saved = _structs.SavedSizes()
         workspace = ctypes.c_size_t()
@@ -235,6 +235,7 @@ def _kind_for_cpu(key):
     wanted = _wanted()
     if wanted != "auto":
         return wanted
+    # Without the alignment: calls of one problem run on one device.
     problem = key[:_ALIGNMENT_IN_KEY] + key[_ALIGNMENT_IN_KEY + 1 :]
     kind = _kinds.get(problem)
     if kind is None:

@@ -42,8 +42,10 @@ def with_all_heads(x, q):
 
 
 def weights(q, k, n, p, offset, score, sink):
-    """What o sums the values with, [batch, heads, rows, length_k]. q may be some of the rows; n: the
-    keys that each of them sees, [rows]. k has all heads."""
+    """The weights that o sums values with, [batch, heads, rows, length_k].
+
+    q may be some of the rows. n: the keys that each of these sees, [rows]. k has all heads.
+    """
     fields = score_fields(score or "lssar")
     n = n[:, None]
     sees = torch.arange(k.shape[2], device=q.device) < n

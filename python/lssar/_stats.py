@@ -11,7 +11,7 @@ _NUMBERS_AT_ONCE = 2**22  # scores of some rows, in float64
 
 
 class AttentionStats(NamedTuple):
-    """Each [batch, heads, rows] in float32, of the rows that were asked for; 0 where a row gives 0."""
+    """Each [batch, heads, rows] in float32, of the rows asked for; 0 where o of a row is 0."""
 
     entropy: torch.Tensor  # -sum_j w_j log w_j, in nats; log N at most
     first: torch.Tensor  # w of the first key

@@ -1,9 +1,9 @@
 """Attention over sequences of their own lengths: lssar.varlen_attention and
 lssar.attention_with_kv_cache. Names and layouts are those of FlashAttention's functions.
 
-A call takes the library's "Sequences" (lssar.h). As in _op there are two ways to the same kernels:
-an autograd.Function for plain calls, and operators, for torch 2.5 and later, where something looks
-at operators: torch.compile, modes, torch.func.
+They are calls with the library's "Sequences" (lssar.h). As in _op there are two ways to the same
+kernels: an autograd.Function for plain calls, and, with torch 2.5 and later, operators where
+something looks at them: torch.compile, modes, torch.func.
 """
 
 from typing import NamedTuple, Optional, Tuple, Union
@@ -67,7 +67,7 @@ def _strides(x):
 
 
 def _alignment(tensors):
-    """16 if all pointers and strides are multiples of 16 bytes; else 0, a plan for all others too."""
+    """16 if all pointers and strides are multiples of 16 bytes; else 0, for any alignment."""
     bits = 0
     for x in tensors:
         bits |= x.data_ptr()
@@ -87,7 +87,10 @@ def _problem(q, k, v, options):
 
 
 def _run(name, q, k, v, lengths, options, sink, saved=None, **more):
-    """Runs one pass. `saved`: what the forward for training saved, or None if it is to save."""
+    """Runs one pass and returns what it saved, or `saved`.
+
+    `saved`: for the backward, what the forward for training saved; else None.
+    """
     alignment = _alignment((q, k, v, *more.values()))
     key = (name != "forward", *_problem(q, k, v, options), alignment, True)
     plan = _plans.plan(q.device.type, q.device.index or 0, key)
@@ -309,7 +312,8 @@ def varlen_attention(
         cu_seqlens_q: [sequences + 1], int32: rows cu_seqlens_q[b] to cu_seqlens_q[b + 1] of q are
             sequence b. Numbers never decrease, and are at most total_q.
         cu_seqlens_k: the same for k and v.
-        max_seqlen_q, max_seqlen_k: at least the longest sequence; None: it is looked up.
+        max_seqlen_q, max_seqlen_k: at least the length of the longest sequence, to save a look at
+            cu_seqlens. None: that length.
         causal: the last query of a sequence sees all of its keys, and each query before it one less.
         p, offset, score, sink: as for lssar.attention. N_i counts keys of the row's own sequence.
         seqused_q, seqused_k: [sequences], int32: how many rows of each sequence are used, from its
@@ -370,9 +374,9 @@ def attention_with_kv_cache(
         q: [batch, length, heads, d]; on the CPU, so far.
         k_cache, v_cache: [batch, room, kv_heads, d] and [batch, room, kv_heads, dv].
         k, v: [batch, new, kv_heads, d] and [batch, new, kv_heads, dv]: written into the caches behind
-            what they hold, before the attention. None: nothing is added.
+            the keys they hold, before the attention. None: nothing is added.
         cache_seqlens: how many keys each batch entry has in its cache, those of k not counted:
-            [batch], int32, or one number for all. None: all of `room`, or with k none.
+            [batch], int32, or one number for all. None: `room`, or 0 if k is given.
         causal: the last query sees all keys of its entry, and each query before it one less.
         p, offset, score, sink: as for lssar.attention.
 
@@ -394,7 +398,7 @@ def attention_with_kv_cache(
 
 
 def _cache_lengths(q, k, v, k_cache, v_cache, cache_seqlens):
-    """cache_seqlens as int32 [batch], and checks of everything that is about the caches."""
+    """cache_seqlens as int32 [batch]. Checks it, the caches, and k and v."""
     batch, room = k_cache.shape[:2]
     for name, x in (("k_cache", k_cache), ("v_cache", v_cache)):
         if x.stride(-1) != 1:

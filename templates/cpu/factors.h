@@ -5,8 +5,8 @@
 //   pairs   two coordinates, or two keys' values (kHasPairs). Keys and queries are as the caller
 //           has them, and the products are scaled.
 //
-// The kernels take steps by these functions. What else differs for pairs is in product.h,
-// pack_keys.h and, for scales and keys that are left out, beside their uses.
+// The kernels take steps by these functions. product.h and pack_keys.h have what else differs for
+// pairs. Scaled products, and keys that are left out, differ where they are used.
 #pragma once
 
 #include "templates/cpu/pairs.h"

@@ -4,10 +4,10 @@
 //   row_sums:      planes of row_stats: 0 sum_j a_ij (kActivationSum 2: |a_ij|), in units of
 //                  2^(plane 2); 1 the power's largest -a_ij; 2 an exponential's largest score, else
 //                  0; 3 the power's largest a_ij, or as plane 2
-//   (outside:      planes 1 to 3 maximised; plane 0 summed, in units of the largest plane 2)
+//   (the caller):  takes maxima of planes 1 to 3, and sums plane 0 in units of the largest plane 2
 //   weighted_sum:  sum_j w_ij v_j, undivided; plane 2 gets its divisor, the other planes what the
 //                  forward for training saves
-//   (outside:      both summed over the ranges; o_i is their quotient)
+//   (the caller):  sums both over the ranges; o_i is their quotient
 //
 // Blocks and their memory are those of general_forward.h.
 #pragma once
@@ -37,7 +37,7 @@ LSSAR_HOST void read_sums(const RowStats& merged, GeneralRow& row) {
 }
 
 // The range's part of the row's divisor. If the divisor is not a sum, that is the range's share of
-// the row's keys. So is its share of the sink.
+// the row's keys. The sink is divided among ranges by the same share.
 template <class Config>
 LSSAR_HOST float range_divisor(const GeneralRow& row) {
   if (row.normalizer == 0.0f) return 0.0f;

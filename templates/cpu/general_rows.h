@@ -40,7 +40,7 @@ LSSAR_HOST float origin_of(const GeneralRow& row) {
 }
 
 // Calls act(vector of numbers, which of their keys the row sees) for all of a row's scores, and
-// writes what it returns: as numbers, or as the weights that values are multiplied by.
+// writes what it returns: as floats, or by store_weights (kAreWeights).
 template <class Config, bool kAreWeights = false, class Act>
 LSSAR_HOST void change_scores(const ScoreRow& scores, const GeneralRow& row, const Act& act) {
   float* at = scores.first;

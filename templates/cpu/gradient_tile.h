@@ -168,8 +168,8 @@ LSSAR_CALLED void fill_tile(const AttentionParams& params, RowPlace place, int n
 }
 
 // Writes the part of a row of sums that is perpendicular to the row's own vector x:
-// a - x^ (x^ a), x^ = x / |x|. Without kHasNorms it writes all of a. A row without gradient may be
-// NaN: its sums are 0, and so is what is written.
+// a - x^ (x^ a), x^ = x / |x|. Without kHasNorms, and for a row without a gradient, it writes all
+// of a. Such a row's sums are 0, but its x may be NaN.
 template <class Config>
 LSSAR_HOST void store_projected(const typename Config::Element* x, const float* sums,
                                 bool has_gradient, typename Config::Element* to) {

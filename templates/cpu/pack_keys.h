@@ -1,6 +1,6 @@
 // Divides keys by their norms and packs them, once per kv head. Each block makes the panels of
 // kPackKeys keys. In the backward the values and 1 / |k| follow in a panel. Pairs are not divided,
-// and 1 / |k| follows always. With few queries it multiplies keys by these instead
+// and 1 / |k| follows in every pass. With few queries it multiplies keys by these instead
 // (cpu/few_queries.h).
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace lssar_device {
 
-// Loads the factors of kSteps steps from elements on, followed by zeros.
+// Loads the factors of kSteps steps; zeros follow them in the vector.
 template <class Config, int kSteps>
 LSSAR_HOST Floats<Config> load_steps(const typename Config::Element* from) {
   if constexpr (Config::kHasPairs)

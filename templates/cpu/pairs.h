@@ -10,7 +10,7 @@
 
 namespace lssar_device {
 
-// A denormal number becomes a zero of its sign, as these instructions take and leave it.
+// A denormal number becomes a zero of its sign, as in inputs and results of these instructions.
 template <class Config>
 LSSAR_HOST Floats<Config> without_denormals(Floats<Config> x) {
   const Words<Config> bits = (Words<Config>)x;
@@ -37,7 +37,7 @@ LSSAR_HOST Floats<Config> add_pair_products(Words<Config> a, Words<Config> b, Fl
   const auto add = [](Floats<Config> x, Floats<Config> y, Floats<Config> to) LSSAR_WIDE {
     x = without_denormals<Config>(x);
     y = without_denormals<Config>(y);
-    return without_denormals<Config>(x * y + to);  // x y needs no rounding
+    return without_denormals<Config>(x * y + to);  // x y is exact in float32
   };
   sum = add(second_of<Config>(a), second_of<Config>(b), without_denormals<Config>(sum));
   return add(first_of<Config>(a), first_of<Config>(b), sum);

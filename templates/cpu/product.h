@@ -31,7 +31,7 @@ LSSAR_HOST void multiply_keys(const float* rows, const float* panel,
   }
 }
 
-// kHasPairs: the scores of a panel's keys from their products, times 1 / |k|, times scale_of(row).
+// kHasPairs: products with a panel's keys -> scores: times 1 / |k|, times scale_of(row).
 template <class Config, int kRows, class ScaleOf>
 LSSAR_HOST void scale_products(const float* panel, const ScaleOf& scale_of,
                                Floats<Config> (&acc)[kRows][Config::kPanelVectors]) {
@@ -75,8 +75,8 @@ LSSAR_HOST void store_sums(const Floats<Config> (&acc)[kRows][kVectors], float* 
   }
 }
 
-// Stores vector c of a row's weights, which are at `row`. kHasPairs: rounded, and so in half the
-// memory, where activations are not needed any more.
+// Stores vector c of a row's weights, which are at `row`. kHasPairs: they are rounded and take half
+// the memory, over activations that were read already.
 template <class Config>
 LSSAR_HOST void store_weights(float* row, int c, Floats<Config> weights) {
   if constexpr (Config::kHasPairs) {
@@ -124,8 +124,8 @@ LSSAR_HOST void multiply_pair(const float* weights, const typename Config::Eleme
 
 // outputs[r, c] += sum_j weights[r, j] values[j, c] for kVectors vectors of columns, the last of
 // which may be half a vector. Rows of outputs are kPitch numbers apart. Weights come in groups of
-// kGroup steps j; within one, weights[r, j] is at r * kRowStep + j * kStep. kArePairs: a pair of
-// weights is where half as many numbers would be. The last one may have one key, and a weight of 0.
+// kGroup steps j; within one, weights[r, j] is at r * kRowStep + j * kStep. kArePairs: pair j / 2
+// is at r * kRowStep + j / 2 * kStep. The last pair may have one key; its second weight is then 0.
 template <class Config, int kRows, int kVectors, bool kIsHalf, int kPitch, int kGroup, int kRowStep,
           int kStep, bool kArePairs>
 LSSAR_HOST void multiply_columns(const float* weights, const typename Config::Element* values,

@@ -48,7 +48,8 @@ LSSAR_HOST i64 flat_row(const AttentionParams& params, const RowPlace& place, i6
   return (place.batch * params.heads + place.head) * seq_q<Config>(params) + row;
 }
 
-// N_i: the keys that a query sees, from the first on. For a range of keys, N_i counts all keys.
+// N_i: the keys that a query sees, from the first on. For a range of keys, all keys count, those of
+// other ranges too.
 template <class Config>
 LSSAR_HOST i64 visible_keys(const AttentionParams& params, i64 row) {
   const i64 keys = Config::kIsRange ? params.num_keys : seq_k<Config>(params);
@@ -156,13 +157,13 @@ LSSAR_HOST WeightScale weight_scale(const RowStats& row, i64 visible) {
   return {largest, (float)((double)visible * kLn2 / ((double)row.r * row.m)), 1.0f};
 }
 
-// Panels of k: [panel_slices, panels, kPanelRows, kPanelKeys]. In the workspace these take the place
-// of the norms of k. The first kHeadDim rows of a panel are coordinates of the keys' unit vectors. In
-// the backward, kHeadDimV rows of coordinates of the values follow, and one of 1 / |k|. kHasPairs:
-// half as many rows have pairs of coordinates of k, and the last row is there always.
+// Panels of k: [panel_slices, panels, kPanelRows, kPanelKeys]. In the workspace these take the
+// place of the norms of k. The first kHeadDim rows of a panel are coordinates of the keys' unit
+// vectors. In the backward, kHeadDimV rows of coordinates of the values follow, and one of 1 / |k|.
+// kHasPairs: half as many rows have pairs of coordinates of k, and every pass has the last row.
 //
-// The workspace has room for panels of params.panel_slices slices, and the device computes no more
-// of them at a time: they take their places in turn. A slice is a kv head of a batch entry.
+// A slice is a kv head of a batch entry. The workspace has room for panels of params.panel_slices
+// slices. The device computes no more of them at a time, and the next ones reuse their places.
 template <class Config>
 LSSAR_HOST float* key_panel(const AttentionParams& params, i64 slice, i64 panel) {
   constexpr i64 kPanelFloats = i64{Config::kPanelRows} * Config::kPanelKeys;

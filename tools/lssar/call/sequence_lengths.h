@@ -34,7 +34,7 @@ class LengthsOption {
  public:
   void add_to(CLI::App& app);
   bool is_given() const { return !text_.empty(); }
-  // kInvalidArgument: a length that is none, or a problem that fixes lengths or a batch.
+  // kInvalidArgument: a text that is not a length, or a problem that fixes lengths or a batch.
   Result<PackedSequences> sequences(const Problem& problem) const;
 
  private:
