@@ -107,6 +107,7 @@ class SequenceLaunches {
 
   Status run(Stream stream) {
     LSSAR_RETURN_IF_ERROR(check_workspace());
+    LSSAR_RETURN_IF_ERROR(check_blocks());
     if (batch_ != 0) {
       sort_by_work();
       LSSAR_RETURN_IF_ERROR(device_.launches_parts() ? launch_together() : launch_each(stream));
@@ -190,6 +191,24 @@ class SequenceLaunches {
                                         call_.workspace.bytes, needed));
   }
 
+  // Before the first launch, so that an error leaves nothing half done.
+  Status check_blocks() const {
+    for (const LaunchStep& step : steps_) {
+      uint64_t blocks = 0;
+      for (int64_t b = 0; b < call_.sizes.batch; ++b) {
+        LSSAR_ASSIGN_OR_RETURN(const LaunchConfig config,
+                               launch_config(step, sizes_of(b), device_.info().num_sms));
+        blocks += config.grid[0];
+      }
+      if (blocks > std::numeric_limits<int32_t>::max()) {
+        return invalid_argument(fmt::format(
+            "sizes: {} sequences have {} blocks of {} rows in all; allowed are 2^31 - 1", batch_,
+            blocks, step.rows_per_block));
+      }
+    }
+    return {};
+  }
+
   // The longest sequence last, because a launch begins its last parts first. Threads then end at
   // about the same time.
   void sort_by_work() const {
@@ -246,7 +265,7 @@ class SequenceLaunches {
   Result<uint32_t> make_parts(const LaunchStep& step, int64_t turn) const {
     const auto* const order = at<const int32_t>(table_.order);
     const auto* const params = at<const lssar_device::AttentionParams>(table_.params);
-    uint64_t end = 0;
+    uint32_t end = 0;
     for (size_t i = 0; i < batch_; ++i) {
       const Sizes sizes = sizes_of(order[i]);
       LSSAR_ASSIGN_OR_RETURN(LaunchConfig config,
@@ -259,14 +278,9 @@ class SequenceLaunches {
         config.grid[0] = 0;
       }
       end += config.grid[0];
-      if (end > std::numeric_limits<int32_t>::max()) {
-        return invalid_argument(fmt::format(
-            "sizes: {} sequences have more than 2^31 - 1 blocks of {} rows; allowed are fewer",
-            batch_, step.rows_per_block));
-      }
-      parts()[i] = {&params[order[i]], static_cast<uint32_t>(end), config.first_block};
+      parts()[i] = {&params[order[i]], end, config.first_block};
     }
-    return static_cast<uint32_t>(end);
+    return end;
   }
 
   Status launch_each(Stream stream) const {

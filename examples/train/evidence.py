@@ -53,7 +53,7 @@ def _start(folder: pathlib.Path, spec: Spec) -> Optional[str]:
         command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
     print(f"{spec.name}: exit code {made.returncode}, {time.monotonic() - began:.0f} s", flush=True)
-    return made.stderr[-2000:] if made.returncode else None
+    return made.stderr[-2000:] or "no message" if made.returncode else None
 
 
 def make_missing(folder: pathlib.Path, missing: list[Spec], jobs: int, minutes: float) -> bool:
@@ -102,7 +102,7 @@ def main(arguments: Optional[list[str]] = None) -> int:
     missing = [spec for spec in chosen if kept_run(folder, spec, options.quick) is None]
     print(f"{len(chosen) - len(missing)} of {len(chosen)} runs are there", flush=True)
     is_good = True
-    if options.quick:
+    if options.quick and not options.page:
         for spec in missing:  # most of the time of such a run would be the start of its process
             run_here(folder, spec, quick=True)
     elif not options.page:

@@ -20,11 +20,11 @@ def _growth(values: Values, attention: str) -> list[float]:
 
 
 def _verdict(less: list[float], more: list[float], slack: float = 0.0) -> str:
-    """Whether every seed of `less` lies below every seed of `more`."""
+    """Whether no seed of `less` is above any seed of `more` by more than `slack`."""
     if len(less) < len(SEEDS) or len(more) < len(SEEDS):
         return "not tested yet: seeds are missing"
     shown = f"{statistics.fmean(less):.3f} and {statistics.fmean(more):.3f}"
-    return ("confirmed" if max(less) < min(more) + slack else "not confirmed") + f": {shown}"
+    return ("confirmed" if max(less) <= min(more) + slack else "not confirmed") + f": {shown}"
 
 
 def claims(values: Values) -> str:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from ._attention import attention
     from ._stats import attention_stats
     from ._transformers import register_transformers
-    from ._varlen import attention_with_kv_cache, varlen_attention
+    from ._kv_cache import attention_with_kv_cache
+    from ._varlen import varlen_attention
 
 __all__ = [
     "LssarError",
@@ -39,7 +40,7 @@ __version__ = "1.0.0"
 _NEED_TORCH = {
     "attention": "._attention",
     "attention_stats": "._stats",
-    "attention_with_kv_cache": "._varlen",
+    "attention_with_kv_cache": "._kv_cache",
     "nn": ".nn",
     "register_transformers": "._transformers",
     "varlen_attention": "._varlen",
@@ -77,7 +78,8 @@ if "torch" in sys.modules:  # its programs may name our operators, those of torc
     from ._attention import attention
     from ._stats import attention_stats
     from ._transformers import register_transformers
-    from ._varlen import attention_with_kv_cache, varlen_attention
+    from ._kv_cache import attention_with_kv_cache
+    from ._varlen import varlen_attention
 
 
 def build_info() -> str:

@@ -1,5 +1,4 @@
-"""Attention over sequences of their own lengths: lssar.varlen_attention and
-lssar.attention_with_kv_cache. Names and layouts are those of FlashAttention's functions.
+"""Attention over sequences of their own lengths: lssar.varlen_attention, and what _kv_cache needs. Names and layouts are those of FlashAttention's functions.
 
 They are calls with the library's "Sequences" (lssar.h). As in _op there are two ways to the same
 kernels: an autograd.Function for plain calls, and, with torch 2.5 and later, operators where
@@ -17,14 +16,14 @@ _MAX_LENGTH = 2**31 - 1
 _RANKS = {3: "[total, heads, dim]", 4: "[batch, length, heads, dim]"}
 
 
-class _Options(NamedTuple):
+class Options(NamedTuple):
     causal: bool
     p: int
     offset: float
     score: str
 
 
-class _Lengths(NamedTuple):
+class Lengths(NamedTuple):
     """What a call says of its sequences. A tensor is int32 on the device of q, or None."""
 
     batch: int
@@ -164,7 +163,7 @@ class _Varlen(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx, grad_o):
         q, k, v, sink, saved, *tensors = ctx.saved_tensors
-        lengths = _Lengths(*ctx.sizes, *tensors)
+        lengths = Lengths(*ctx.sizes, *tensors)
         grads = _backward(grad_o, saved, q, k, v, lengths, ctx.options, sink)
         return (*grads[:3], grads[3] if sink is not None else None, None, None)
 
@@ -187,8 +186,8 @@ def _define_operators():
         used_q: Maybe, used_k: Maybe, batch: int, max_q: int, max_k: int, causal: bool, p: int,
         offset: float, score: str,
     ) -> Tensors:  # fmt: skip
-        lengths = _Lengths(batch, max_q, max_k, cu_q, cu_k, used_q, used_k)
-        options = _Options(causal, p, offset, score)
+        lengths = Lengths(batch, max_q, max_k, cu_q, cu_k, used_q, used_k)
+        options = Options(causal, p, offset, score)
         o, saved = _forward("forward_train", q, k, v, lengths, options, sink)
         # An operator's shapes leave room for X, whatever the schedule saves.
         room = q.new_empty(_saved_size(q, v, options), dtype=torch.int32)
@@ -197,7 +196,7 @@ def _define_operators():
 
     @forward_train.register_fake
     def _(q, k, v, sink, cu_q, cu_k, used_q, used_k, batch, max_q, max_k, *options):
-        saved = q.new_empty(_saved_size(q, v, _Options(*options)), dtype=torch.int32)
+        saved = q.new_empty(_saved_size(q, v, Options(*options)), dtype=torch.int32)
         return q.new_empty((*q.shape[:-1], v.shape[-1])), saved
 
     @torch.library.custom_op("lssar::varlen_backward", mutates_args=())
@@ -206,8 +205,8 @@ def _define_operators():
         v: torch.Tensor, sink: Maybe, cu_q: Maybe, cu_k: Maybe, used_q: Maybe, used_k: Maybe,
         batch: int, max_q: int, max_k: int, causal: bool, p: int, offset: float, score: str,
     ) -> Grads:  # fmt: skip
-        lengths = _Lengths(batch, max_q, max_k, cu_q, cu_k, used_q, used_k)
-        options = _Options(causal, p, offset, score)
+        lengths = Lengths(batch, max_q, max_k, cu_q, cu_k, used_q, used_k)
+        options = Options(causal, p, offset, score)
         grads = _backward(grad_o, saved, q, k, v, lengths, options, sink)
         return grads if sink is not None else (*grads, q.new_empty(0))
 
@@ -234,9 +233,9 @@ def _define_operators():
 _by_operator = _define_operators() if _op.HAS_OPERATORS else None
 
 
-def _attend(q, k, v, lengths, options, sink):
+def attend(q, k, v, lengths, options, sink, name):
     if not _op.is_plain_call(q, k, v, sink):
-        _op.need_operators("varlen_attention")
+        _op.need_operators(name)
         return _by_operator(q, k, v, sink, *lengths[3:], *lengths[:3], *options)[0]
     if _op.wants_gradient(q, k, v, sink):
         return _Varlen.apply(q, k, v, sink, lengths, options)
@@ -246,7 +245,7 @@ def _attend(q, k, v, lengths, options, sink):
 # ---- What calls may say
 
 
-def _check_lengths(name, x, count, q):
+def check_lengths(name, x, count, q):
     if x is None:
         return
     if not isinstance(x, torch.Tensor):
@@ -261,7 +260,7 @@ def _check_lengths(name, x, count, q):
         raise ValueError(f"{name}: on device '{x.device}'; must be on that of q, '{q.device}'")
 
 
-def _check_tensors(q, k, v, rank, options, sink):
+def check_tensors(q, k, v, rank, options, sink):
     _rules.check_scalars(*options[:3])
     for name, x in (("q", q), ("k", k), ("v", v)):
         if not isinstance(x, torch.Tensor):
@@ -284,7 +283,7 @@ def _longest(name, given, cu):
     return given
 
 
-def _plain_rows(x):
+def plain_rows(x):
     return x if x.stride(-1) == 1 else x.contiguous()
 
 
@@ -325,8 +324,8 @@ def varlen_attention(
     Raises TypeError or ValueError, which name the argument, and LssarError.
     """
     score, p = _rules.score_of(score, p)
-    options = _Options(causal, p, offset, score)
-    _check_tensors(q, k, v, 3, options, sink)
+    options = Options(causal, p, offset, score)
+    check_tensors(q, k, v, 3, options, sink)
     if not isinstance(cu_seqlens_q, torch.Tensor) or cu_seqlens_q.dim() != 1:
         raise TypeError(f"cu_seqlens_q: {cu_seqlens_q!r}; must be a torch.Tensor [sequences + 1]")
     batch = cu_seqlens_q.shape[0] - 1
@@ -338,10 +337,10 @@ def varlen_attention(
         ("seqused_q", seqused_q, batch),
         ("seqused_k", seqused_k, batch),
     ):
-        _check_lengths(name, x, count, q)
+        check_lengths(name, x, count, q)
     if cu_seqlens_k is None:
         raise TypeError("cu_seqlens_k: None; must be a torch.Tensor [sequences + 1]")
-    lengths = _Lengths(
+    lengths = Lengths(
         batch,
         _longest("max_seqlen_q", max_seqlen_q, cu_seqlens_q),
         _longest("max_seqlen_k", max_seqlen_k, cu_seqlens_k),
@@ -351,87 +350,5 @@ def varlen_attention(
         seqused_k,
     )
     options = options._replace(offset=float(offset))
-    return _attend(*(_plain_rows(x) for x in (q, k, v)), lengths, options, sink)
-
-
-@torch.no_grad()
-def attention_with_kv_cache(
-    q: torch.Tensor,
-    k_cache: torch.Tensor,
-    v_cache: torch.Tensor,
-    k: Optional[torch.Tensor] = None,
-    v: Optional[torch.Tensor] = None,
-    cache_seqlens: "Union[int, torch.Tensor, None]" = None,
-    causal: bool = True,
-    p: Optional[int] = None,
-    offset: float = 1.0,
-    score: "Union[str, _rules.Score, None]" = None,
-    sink: Optional[torch.Tensor] = None,
-) -> torch.Tensor:
-    """lssar.attention of new queries against caches of keys and values; not differentiable.
-
-    Args:
-        q: [batch, length, heads, d]; on the CPU, so far.
-        k_cache, v_cache: [batch, room, kv_heads, d] and [batch, room, kv_heads, dv].
-        k, v: [batch, new, kv_heads, d] and [batch, new, kv_heads, dv]: written into the caches behind
-            the keys they hold, before the attention. None: nothing is added.
-        cache_seqlens: how many keys each batch entry has in its cache, those of k not counted:
-            [batch], int32, or one number for all. None: `room`, or 0 if k is given.
-        causal: the last query sees all keys of its entry, and each query before it one less.
-        p, offset, score, sink: as for lssar.attention.
-
-    Returns [batch, length, heads, dv]. Keys beyond an entry's length are not read.
-
-    Raises TypeError or ValueError, which name the argument, and LssarError.
-    """
-    score, p = _rules.score_of(score, p)
-    options = _Options(causal, p, offset, score)
-    _check_tensors(q, k_cache, v_cache, 4, options, sink)
-    batch, room = k_cache.shape[:2]
-    used = _cache_lengths(q, k, v, k_cache, v_cache, cache_seqlens)
-    if k is not None:
-        _append(k_cache, v_cache, k, v, used)
-        used = used + k.shape[1]
-    lengths = _Lengths(batch, q.shape[1], room, None, None, None, used)
-    options = options._replace(offset=float(offset))
-    return _attend(_plain_rows(q), k_cache, v_cache, lengths, options, sink)
-
-
-def _cache_lengths(q, k, v, k_cache, v_cache, cache_seqlens):
-    """cache_seqlens as int32 [batch]. Checks it, the caches, and k and v."""
-    batch, room = k_cache.shape[:2]
-    for name, x in (("k_cache", k_cache), ("v_cache", v_cache)):
-        if x.stride(-1) != 1:
-            raise ValueError(f"{name}: strides {x.stride()}; the last must be 1")
-    if (k is None) != (v is None):
-        raise TypeError("k and v: one is None; must be both, or neither")
-    new = 0
-    if k is not None:
-        new = k.shape[1] if k.dim() == 4 else 0
-        for name, x, cache in (("k", k, k_cache), ("v", v, v_cache)):
-            wanted = (batch, new, *cache.shape[2:])
-            if x.shape != wanted or x.dtype != cache.dtype or x.device != cache.device:
-                raise ValueError(
-                    f"{name}: {x.dtype} {tuple(x.shape)} on '{x.device}'; must be {cache.dtype} "
-                    f"{wanted} on '{cache.device}', as the cache"
-                )
-    if cache_seqlens is None:
-        cache_seqlens = 0 if k is not None else room
-    if isinstance(cache_seqlens, int) and not isinstance(cache_seqlens, bool):
-        used = torch.full((batch,), cache_seqlens, dtype=torch.int32, device=q.device)
-    else:
-        _check_lengths("cache_seqlens", cache_seqlens, batch, q)
-        used = cache_seqlens
-    if batch and not (0 <= int(used.min()) and int(used.max()) + new <= room):
-        raise ValueError(
-            f"cache_seqlens: from {int(used.min())} to {int(used.max())}; must be from 0 to "
-            f"{room - new}, because the caches have room for {room} keys and {new} are added"
-        )
-    return used
-
-
-def _append(k_cache, v_cache, k, v, used):
-    rows = used.long()[:, None] + torch.arange(k.shape[1], device=k.device)
-    entries = torch.arange(k.shape[0], device=k.device)[:, None]
-    k_cache[entries, rows] = k
-    v_cache[entries, rows] = v
+    rows = (plain_rows(x) for x in (q, k, v))
+    return attend(*rows, lengths, options, sink, "varlen_attention")

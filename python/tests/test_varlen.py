@@ -148,7 +148,7 @@ class Caches(unittest.TestCase):
     def test_new_keys_are_appended(self):
         before = self.cache_k.clone()
         o = lssar.attention_with_kv_cache(
-            self.q, self.cache_k, self.cache_v, self.k, self.v, cache_seqlens=self.used
+            self.q, self.cache_k, self.cache_v, self.k, self.v, self.used, causal=True
         )
         for b, used in enumerate(self.used.tolist()):
             self.assertTrue(torch.equal(self.cache_k[b, used : used + 2], self.k[b]))

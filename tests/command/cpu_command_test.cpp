@@ -62,6 +62,7 @@ TEST(CpuCommand, VerifyTakesSequences) {
   };
   const CommandResult packed = run({"--lengths", "5,0:3,70,33:40"});
   EXPECT_EQ(packed.exit_code, 0) << packed.out << packed.err;
+  EXPECT_THAT(packed.out, HasSubstr("\ndk[1] "));  // keys without queries
   EXPECT_THAT(packed.out, HasSubstr("\ndk[3] "));
   EXPECT_THAT(packed.out, HasSubstr("(1, 1, 40, 32)"));
   EXPECT_THAT(packed.out, HasSubstr("\ncorrect: "));

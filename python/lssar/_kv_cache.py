@@ -1,0 +1,97 @@
+"""lssar.attention_with_kv_cache: queries against caches of keys and values, as FlashAttention's
+flash_attn_with_kvcache takes them.
+"""
+
+from typing import Optional, Union
+
+import torch
+
+from . import _rules, _varlen
+
+
+@torch.no_grad()
+def attention_with_kv_cache(
+    q: torch.Tensor,
+    k_cache: torch.Tensor,
+    v_cache: torch.Tensor,
+    k: Optional[torch.Tensor] = None,
+    v: Optional[torch.Tensor] = None,
+    cache_seqlens: "Union[int, torch.Tensor, None]" = None,
+    causal: bool = False,
+    p: Optional[int] = None,
+    offset: float = 1.0,
+    score: "Union[str, _rules.Score, None]" = None,
+    sink: Optional[torch.Tensor] = None,
+) -> torch.Tensor:
+    """lssar.attention of new queries against caches of keys and values; not differentiable.
+
+    Args:
+        q: [batch, length, heads, d]; on the CPU, so far.
+        k_cache, v_cache: [batch, room, kv_heads, d] and [batch, room, kv_heads, dv].
+        k, v: [batch, new, kv_heads, d] and [batch, new, kv_heads, dv]: written into the caches behind
+            the keys they hold, before the attention. None: nothing is added.
+        cache_seqlens: how many keys each batch entry has in its cache, those of k not counted:
+            [batch], int32, or one number for all. None: `room`, or 0 if k is given.
+        causal: the last query sees all keys of its entry, and each query before it one less.
+        p, offset, score, sink: as for lssar.attention.
+
+    Returns [batch, length, heads, dv]. Keys beyond an entry's length are not read.
+
+    Raises TypeError or ValueError, which name the argument, and LssarError.
+    """
+    score, p = _rules.score_of(score, p)
+    options = _varlen.Options(causal, p, offset, score)
+    _varlen.check_tensors(q, k_cache, v_cache, 4, options, sink)
+    batch, room = k_cache.shape[:2]
+    used = _cache_lengths(q, k, v, k_cache, v_cache, cache_seqlens)
+    if k is not None:
+        _append(k_cache, v_cache, k, v, used)
+        used = used + k.shape[1]
+    lengths = _varlen.Lengths(batch, q.shape[1], room, None, None, None, used)
+    options = options._replace(offset=float(offset))
+    return _varlen.attend(
+        _varlen.plain_rows(q), k_cache, v_cache, lengths, options, sink, "attention_with_kv_cache"
+    )
+
+
+def _cache_lengths(q, k, v, k_cache, v_cache, cache_seqlens):
+    """cache_seqlens as int32 [batch]. Checks it, the caches, and k and v."""
+    batch, room = k_cache.shape[:2]
+    for name, x in (("k_cache", k_cache), ("v_cache", v_cache)):
+        if x.stride(-1) != 1:
+            raise ValueError(f"{name}: strides {x.stride()}; the last must be 1")
+    if (k is None) != (v is None):
+        raise TypeError("k and v: one is None; must be both, or neither")
+    new = 0
+    for name, x in (("k", k), ("v", v)):
+        if x is not None and not isinstance(x, torch.Tensor):
+            raise TypeError(f"{name}: {type(x).__name__}; must be a torch.Tensor, or None")
+    if k is not None:
+        new = k.shape[1] if k.dim() == 4 else 0
+        for name, x, cache in (("k", k, k_cache), ("v", v, v_cache)):
+            wanted = (batch, new, *cache.shape[2:])
+            if x.shape != wanted or x.dtype != cache.dtype or x.device != cache.device:
+                raise ValueError(
+                    f"{name}: {x.dtype} {tuple(x.shape)} on '{x.device}'; must be {cache.dtype} "
+                    f"{wanted} on '{cache.device}', as the cache"
+                )
+    if cache_seqlens is None:
+        cache_seqlens = 0 if k is not None else room
+    if isinstance(cache_seqlens, int) and not isinstance(cache_seqlens, bool):
+        used = torch.full((batch,), cache_seqlens, dtype=torch.int32, device=q.device)
+    else:
+        _varlen.check_lengths("cache_seqlens", cache_seqlens, batch, q)
+        used = cache_seqlens
+    if batch and not (0 <= int(used.min()) and int(used.max()) + new <= room):
+        raise ValueError(
+            f"cache_seqlens: from {int(used.min())} to {int(used.max())}; must be from 0 to "
+            f"{room - new}, because the caches have room for {room} keys and {new} are added"
+        )
+    return used
+
+
+def _append(k_cache, v_cache, k, v, used):
+    rows = used.long()[:, None] + torch.arange(k.shape[1], device=k.device)
+    entries = torch.arange(k.shape[0], device=k.device)[:, None]
+    k_cache[entries, rows] = k
+    v_cache[entries, rows] = v
