@@ -64,7 +64,7 @@ TEST_F(CpuTune, ASearchRulesOutCrashesAndPlansFindItsWinner) {
   CandidateSpec crashes =
       edited(task, candidate_of(task), {{place, "  *(volatile int*)16 = 1;\n" + place}});
   crashes.id = "crashes";
-  CandidateSpec wrong = edited(task, candidate_of(task), {{"row + 1 + keys", "row + 2 + keys"}});
+  CandidateSpec wrong = edited(task, candidate_of(task), {{"row + 1 + shift", "row + 2 + shift"}});
   wrong.id = "off by one";
   options.extra = {crashes, wrong};
   const Result<SearchOutcome> outcome = tune_with(**runner, problem, options);

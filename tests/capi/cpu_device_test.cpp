@@ -304,26 +304,6 @@ TEST_F(CapiCpu, ACallersOlderOptionsHaveNoParallelFor) {
   }
 }
 
-void expect_no_plan(lssar_context* context, const Problem& problem, uint32_t passes,
-                    const char* text) {
-  const lssar_problem c_problem = to_c(problem, passes);
-  lssar_plan* plan = nullptr;
-  EXPECT_EQ(lssar_plan_create(context, &c_problem, nullptr, &plan), LSSAR_STATUS_UNSUPPORTED);
-  EXPECT_EQ(plan, nullptr);
-  EXPECT_THAT(lssar_last_error_detail(), HasSubstr(text));
-  EXPECT_THAT(lssar_last_error_detail(), HasSubstr("a GPU or the virtual device"));
-}
-
-TEST_F(CapiCpu, WhatHasNoKernelIsUnsupported) {
-  const auto context = open_context(LSSAR_DEVICE_CPU);
-  ASSERT_TRUE(context.ok()) << context.status().to_string();
-  Problem problem = problem_of(DType::kFp32);
-  expect_no_plan(context->get(), problem, LSSAR_PASS_ROW_SUMS, "problem.pass = row-sums");
-  // The passes that it has do not matter.
-  expect_no_plan(context->get(), problem, LSSAR_PASS_FORWARD | LSSAR_PASS_WEIGHTED_SUM,
-                 "problem.pass = weighted-sum");
-}
-
 TEST_F(CapiCpu, EveryScoreFunctionHasAPlan) {
   const auto context = open_context(LSSAR_DEVICE_CPU);
   ASSERT_TRUE(context.ok()) << context.status().to_string();
