@@ -282,7 +282,11 @@ Status Plan::execute_sequences(Pass pass, const Sizes& sizes, const Sequences& s
                                Stream stream) const {
   LSSAR_ASSIGN_OR_RETURN(const Planned* const chosen,
                          planned_for(pass, true, sizes, shapes_of(sizes, sequences), tensors));
-  if (log_enabled(LogLevel::kTrace)) log_execute(*chosen->kernel, *engine_, sizes);
+  if (log_enabled(LogLevel::kTrace)) {
+    log(LogLevel::kTrace,
+        fmt::format("execute: {}, {} sequences of at most {} queries and {} keys",
+                    chosen->kernel->source.name, sizes.batch, sizes.seq_q, sizes.seq_k));
+  }
   if (capture_ != nullptr)
     log(LogLevel::kWarning, "a call of sequences is not captured: captures hold rectangular calls");
   return engine_->execute_sequences(*chosen->kernel, sizes, sequences, tensors, workspace, stream);

@@ -329,10 +329,11 @@ TensorShapes shapes_of(const Sizes& sizes, const Sequences& sequences) {
 }
 
 Status check_takes_sequences(const Device& device) {
-  if (device.info().kind != "cuda") return {};
-  return unsupported(
-      "sequences (varlen): there are no kernels for them on GPUs yet; allowed are the cpu and "
-      "virtual devices");
+  const std::string& kind = device.info().kind;
+  if (kind == "cpu" || kind == "virtual") return {};
+  return unsupported(fmt::format(
+      "sequences (varlen): the {} device takes none yet; allowed are the cpu and virtual devices",
+      kind));
 }
 
 Status check_sequences(const Sizes& sizes, const Sequences& sequences) {
@@ -353,12 +354,20 @@ Result<size_t> sequences_workspace_bytes(const Problem& problem, const Schedule&
   const Sizes all = {1, sizes.heads, sizes.kv_heads, total_q + sizes.batch * tile_q,
                      total_k + sizes.batch * tile_k};
   LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout, workspace_layout(problem, schedule, all));
-  const size_t bytes = static_cast<size_t>(sizes.batch * kParts) * kPartAlignment +
-                       table_layout(problem, sizes).total_bytes + layout.total_bytes;
-  if (!is_cpu) return bytes;
+  __int128 bytes = static_cast<__int128>(sizes.batch) * kParts * kPartAlignment +
+                   table_layout(problem, sizes).total_bytes + layout.total_bytes;
   // Short sequences have panels of all their heads at once.
-  const int64_t panels = cpu_packed_bytes(problem, schedule, all.seq_k);
-  return bytes + static_cast<size_t>((sizes.kv_heads - layout.panel_slices) * panels);
+  if (is_cpu) {
+    bytes += static_cast<__int128>(sizes.kv_heads - layout.panel_slices) *
+             cpu_packed_bytes(problem, schedule, all.seq_k);
+  }
+  if (bytes > std::numeric_limits<int64_t>::max()) {
+    return invalid_argument(fmt::format(
+        "workspace of batch = {}, heads = {}, kv_heads = {}, total_q = {}, total_k = {}: the bytes "
+        "must be at most 2^63 - 1",
+        sizes.batch, sizes.heads, sizes.kv_heads, total_q, total_k));
+  }
+  return static_cast<size_t>(bytes);
 }
 
 Result<SavedBytes> sequences_saved_bytes(const Problem& problem, const Schedule& schedule,

@@ -371,6 +371,7 @@ typedef struct lssar_sizes {
 } lssar_sizes;
 
 /* Bytes of workspace that a call of these sizes needs, for any of the plan's passes; it may be 0.
+ * Ask for every size: smaller calls may need more, as one query of many heads does on a CPU.
  * The plan need not be prepared. INVALID_ARGUMENT: a NULL pointer, or sizes out of range. */
 LSSAR_API lssar_status lssar_plan_workspace_size(const lssar_plan* plan, const lssar_sizes* sizes,
                                                  size_t* bytes) LSSAR_NOEXCEPT;

@@ -98,7 +98,7 @@ def _checked_attention(q, k, v, causal, p, offset, score, sink):
             raise TypeError(f"{name}: {type(x).__name__}; must be a torch.Tensor")
     _rules.check_scalars(causal, p, offset)
     _check.check_device(q)
-    q, k, v = _follow_autocast(q, k, v)
+    q, k, v = follow_autocast(q, k, v)
     if not torch.jit.is_tracing():  # which would warn of each size that is looked at
         _check.check_tensors(q, k, v, _DTYPES)
         _check.check_sink(sink, q, score, p, float(offset))
@@ -143,7 +143,7 @@ def _autocast_dtype(device_type):
     return None
 
 
-def _follow_autocast(q, k, v):
+def follow_autocast(q, k, v):
     dtype = _autocast_dtype(q.device.type)
     if dtype is None:
         return q, k, v

@@ -44,6 +44,8 @@ def attention_with_kv_cache(
     _varlen.check_tensors(q, k_cache, v_cache, 4, options, sink)
     batch, room = k_cache.shape[:2]
     used = _cache_lengths(q, k, v, k_cache, v_cache, cache_seqlens)
+    if batch == 0:
+        return q.new_empty((*q.shape[:-1], v_cache.shape[-1]))
     if k is not None:
         _append(k_cache, v_cache, k, v, used)
         used = used + k.shape[1]
@@ -78,6 +80,11 @@ def _cache_lengths(q, k, v, k_cache, v_cache, cache_seqlens):
     if cache_seqlens is None:
         cache_seqlens = 0 if k is not None else room
     if isinstance(cache_seqlens, int) and not isinstance(cache_seqlens, bool):
+        if not 0 <= cache_seqlens <= room - new:
+            raise ValueError(
+                f"cache_seqlens: {cache_seqlens}; must be from 0 to {room - new}, because the caches "
+                f"have room for {room} keys and {new} are added"
+            )
         used = torch.full((batch,), cache_seqlens, dtype=torch.int32, device=q.device)
     else:
         _varlen.check_lengths("cache_seqlens", cache_seqlens, batch, q)

@@ -214,7 +214,7 @@ def _fake_backward_with_sink(*arguments):
 # ---- Operators: autograd
 
 
-def _refuse_tangents(*tensors):
+def refuse_tangents(*tensors):
     for x in tensors:
         if _forward_ad.unpack_dual(x).tangent is not None:
             raise NotImplementedError(_NO_FORWARD_MODE)
@@ -274,7 +274,7 @@ class _Backward(_OfOneLevel):
 
 def _differentiated(function, name, arguments, tensors):
     """Through `function` where a gradient is wanted, else the operator's kernels."""
-    _refuse_tangents(*tensors)
+    refuse_tangents(*tensors)
     if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
         with _allow_one_level():
             return function.apply(*arguments)

@@ -77,10 +77,14 @@ def _rows_of(rows, q):
     length = q.shape[2]
     if rows is None:
         return torch.arange(length, device=q.device)
+    try:
+        rows = list(rows)
+    except TypeError:
+        raise TypeError(f"rows: {rows!r}; must be whole numbers, as a list, or None") from None
     for row in rows:
         if isinstance(row, bool) or not isinstance(row, int) or not 0 <= row < length:
             raise ValueError(f"rows: {row!r}; must be whole numbers from 0 to {length - 1}, as q has rows")
-    return torch.tensor(list(rows), dtype=torch.int64, device=q.device)
+    return torch.tensor(rows, dtype=torch.int64, device=q.device)
 
 
 def _stats(weight, n, keeps):

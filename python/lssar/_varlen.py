@@ -9,7 +9,7 @@ from typing import NamedTuple, Optional, Tuple, Union
 
 import torch
 
-from . import _check, _launch, _op, _plans, _rules, _structs
+from . import _attention, _check, _launch, _op, _plans, _rules, _structs
 from ._library import library
 
 _MAX_LENGTH = 2**31 - 1
@@ -97,7 +97,7 @@ def _run(name, q, k, v, lengths, options, sink, saved=None, **more):
     sizes = (lengths.batch, q.shape[-2], k.shape[-2], lengths.max_q, lengths.max_k)
     bytes_o, bytes_stats, bytes_x, workspace_bytes = plan.varlen_needs(sizes, _rows(q), _rows(k))
     if saved is None and name == "forward_train":
-        saved = q.new_empty((bytes_o + bytes_stats + bytes_x) // 4, dtype=torch.int32)
+        saved = q.new_empty(_saved_size(q, v, options), dtype=torch.int32)
     at = _address(saved)
     workspace = q.new_empty(workspace_bytes, dtype=torch.uint8)
     tensors = {"q": q, "k": k, "v": v, **more}
@@ -121,19 +121,38 @@ def _run(name, q, k, v, lengths, options, sink, saved=None, **more):
     return saved
 
 
+def plain_rows(x):
+    x = x.resolve_neg()
+    return x if x.stride(-1) == 1 else x.contiguous()
+
+
+def _with_plain_rows(*tensors):
+    return tuple(None if x is None else plain_rows(x) for x in tensors)
+
+
 def _new(like, shape, has_holes):
     return like.new_zeros(shape) if has_holes else like.new_empty(shape)
 
 
 def _forward(name, q, k, v, lengths, options, sink):
     """o, and what the forward for training saves."""
+    q, k, v, sink = _with_plain_rows(q, k, v, sink)
     holes = lengths.leave_rows(q, lengths.cu_q, lengths.used_q)
     o = _new(q, (*q.shape[:-1], v.shape[-1]), holes)
     return o, _run(name, q, k, v, lengths, options, sink, o=o)
 
 
 def _backward(grad_o, saved, q, k, v, lengths, options, sink):
-    """Gradients of q, k, v, and of the sink if there is one."""
+    """Gradients of q, k, v, and of the sink if there is one. Hooks of saved tensors may have given
+    back something else than the forward saved."""
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if x.dtype != grad_o.dtype:
+            raise TypeError(
+                f"{name}: dtype {x.dtype}; must be {grad_o.dtype}, as in the forward: a hook of saved "
+                "tensors changed it"
+            )
+    _check.whole_saved(saved, q, _saved_size(q, v, options))
+    q, k, v, sink = _with_plain_rows(q, k, v, sink)
     holes_q = lengths.leave_rows(q, lengths.cu_q, lengths.used_q)
     holes_k = lengths.leave_rows(k, lengths.cu_k, lengths.used_k)
     grads = {
@@ -143,7 +162,7 @@ def _backward(grad_o, saved, q, k, v, lengths, options, sink):
     }
     if sink is not None:
         grads["grad_sink"] = torch.empty_like(sink)
-    grad_o = grad_o if grad_o.stride(-1) == 1 else grad_o.contiguous()
+    grad_o = plain_rows(grad_o)
     _run("backward", q, k, v, lengths, options, sink, saved, grad_o=grad_o, **grads)
     return tuple(grads.values())
 
@@ -164,11 +183,17 @@ class _Varlen(torch.autograd.Function):
     def backward(ctx, grad_o):
         q, k, v, sink, saved, *tensors = ctx.saved_tensors
         lengths = Lengths(*ctx.sizes, *tensors)
-        grads = _backward(grad_o, saved, q, k, v, lengths, ctx.options, sink)
+        if _op.is_plain_call(q, k, v, sink) and _op.is_plain_tensor(grad_o):
+            grads = _backward(grad_o, saved, q, k, v, lengths, ctx.options, sink)
+        else:  # grads of a batch, tensors without memory, modes
+            _op.need_operators("the backward")
+            tensors = (*lengths[3:], *lengths[:3])
+            grads = _backward_operator(grad_o, saved, q, k, v, sink, *tensors, *ctx.options)
         return (*grads[:3], grads[3] if sink is not None else None, None, None)
 
 
 def _saved_size(q, v, options):
+    """Numbers of 4 bytes. There is room for X, whatever the schedule saves: traces ask without one."""
     is_float32 = q.dtype == torch.float32
     per_row = _plans.saved_floats_per_row(is_float32, v.shape[-1], options.p, options.offset)
     return _rows(q) * q.shape[-2] * per_row
@@ -188,11 +213,7 @@ def _define_operators():
     ) -> Tensors:  # fmt: skip
         lengths = Lengths(batch, max_q, max_k, cu_q, cu_k, used_q, used_k)
         options = Options(causal, p, offset, score)
-        o, saved = _forward("forward_train", q, k, v, lengths, options, sink)
-        # An operator's shapes leave room for X, whatever the schedule saves.
-        room = q.new_empty(_saved_size(q, v, options), dtype=torch.int32)
-        room[: saved.numel()] = saved
-        return o, room
+        return _forward("forward_train", q, k, v, lengths, options, sink)
 
     @forward_train.register_fake
     def _(q, k, v, sink, cu_q, cu_k, used_q, used_k, batch, max_q, max_k, *options):
@@ -227,15 +248,16 @@ def _define_operators():
         return (*grads[:3], of_sink, *(None,) * (4 + len(ctx.scalars)))
 
     forward_train.register_autograd(differentiate, setup_context=setup_context)
-    return forward_train
+    return forward_train, backward
 
 
-_by_operator = _define_operators() if _op.HAS_OPERATORS else None
+_by_operator, _backward_operator = _define_operators() if _op.HAS_OPERATORS else (None, None)
 
 
 def attend(q, k, v, lengths, options, sink, name):
     if not _op.is_plain_call(q, k, v, sink):
         _op.need_operators(name)
+        _op.refuse_tangents(*(x for x in (q, k, v, sink) if x is not None))
         return _by_operator(q, k, v, sink, *lengths[3:], *lengths[:3], *options)[0]
     if _op.wants_gradient(q, k, v, sink):
         return _Varlen.apply(q, k, v, sink, lengths, options)
@@ -277,14 +299,10 @@ def check_tensors(q, k, v, rank, options, sink):
 
 def _longest(name, given, cu):
     if given is None:
-        return int((cu[1:] - cu[:-1]).max()) if cu.shape[0] > 1 else 0
+        return max(int((cu[1:] - cu[:-1]).max()), 0) if cu.shape[0] > 1 else 0
     if not isinstance(given, int) or isinstance(given, bool) or not 0 <= given <= _MAX_LENGTH:
         raise ValueError(f"{name}: {given!r}; must be an int from 0 to {_MAX_LENGTH}, or None")
     return given
-
-
-def plain_rows(x):
-    return x if x.stride(-1) == 1 else x.contiguous()
 
 
 def varlen_attention(
@@ -324,6 +342,8 @@ def varlen_attention(
     Raises TypeError or ValueError, which name the argument, and LssarError.
     """
     score, p = _rules.score_of(score, p)
+    if all(isinstance(x, torch.Tensor) for x in (q, k, v)):
+        q, k, v = _attention.follow_autocast(q, k, v)
     options = Options(causal, p, offset, score)
     check_tensors(q, k, v, 3, options, sink)
     if not isinstance(cu_seqlens_q, torch.Tensor) or cu_seqlens_q.dim() != 1:

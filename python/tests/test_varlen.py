@@ -107,8 +107,61 @@ class Sequences(unittest.TestCase):
             self.assertTrue((x[cu_k[1:][cu_k.diff() > 0].long() - 1] == 0).all())
         self.assertTrue(o.isfinite().all())
 
+    def test_sinks_of_any_stride(self):
+        q, k, v, *cu = packed_inputs()
+        options = {"causal": True, "score": "softmax,sink=per_head", "p": 0}
+        for sink in (torch.randn(8)[::2], torch.randn(1).expand(4)):
+            results = [
+                lssar.varlen_attention(q, k, v, *cu, sink=x, **options)
+                for x in (sink, sink.contiguous())
+            ]
+            self.assertTrue(torch.equal(*results))
+
+    def test_hooks_of_saved_tensors(self):
+        q, k, v, *cu = packed_inputs()
+
+        def grad(unpack):
+            with torch.autograd.graph.saved_tensors_hooks(lambda x: x, unpack):
+                o = lssar.varlen_attention(q, k, v, *cu, causal=True)
+            return torch.autograd.grad(o, q, random_grad(o))[0]
+
+        wanted = grad(lambda x: x)
+        turned = grad(lambda x: x.mT.contiguous().mT if x.dim() == 3 else x)
+        self.assertTrue(torch.equal(turned, wanted))
+        with self.assertRaisesRegex(TypeError, "q: dtype torch.bfloat16"):
+            grad(lambda x: x.bfloat16() if x.dim() == 3 else x)
+        with self.assertRaisesRegex(ValueError, "saved: torch.int32 \\(1,\\)"):
+            grad(lambda x: x[:1] if x.dtype == torch.int32 and x.numel() > 100 else x)
+
+    def test_gradients_without_plain_memory(self):
+        q, k, v, *cu = packed_inputs()
+        o = lssar.varlen_attention(q, k, v, *cu, causal=True)
+        grad_o = random_grad(o)
+        wanted = torch.autograd.grad(o, q, grad_o, retain_graph=True)[0]
+        if not _op.HAS_OPERATORS:
+            return
+        of_negative = torch.autograd.grad(o, q, torch._neg_view(grad_o), retain_graph=True)[0]
+        self.assertTrue(torch.equal(of_negative, -wanted))
+        batch = torch.stack([grad_o, 2 * grad_o])
+        both = torch.autograd.grad(o, q, batch, is_grads_batched=True)[0]
+        self.assertTrue(torch.allclose(both, torch.stack([wanted, 2 * wanted])))
+
+    def test_autocast(self):
+        q, k, v, *cu = packed_inputs()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            o = lssar.varlen_attention(q, k, v, *cu, causal=True)
+        self.assertEqual(o.dtype, torch.bfloat16)
+
     @needs_operators
-    def test_compiled_and_under_func(self):
+    def test_forward_mode_is_refused(self):
+        q, k, v, *cu = packed_inputs()
+        with self.assertRaisesRegex(NotImplementedError, "forward-mode"):
+            torch.func.jvp(
+                lambda x: lssar.varlen_attention(x, k, v, *cu, 33, 33), (q.detach(),), (q.detach(),)
+            )
+
+    @needs_operators
+    def test_compiled(self):
         q, k, v, *cu = packed_inputs()
 
         def function(q, k, v):
@@ -159,6 +212,10 @@ class Caches(unittest.TestCase):
             wanted = attention(*one, causal=True, p=15, offset=1.0)[0].transpose(0, 1)
             self.assertTrue((o[b] - wanted).norm() <= 1e-5 * wanted.norm())
 
+    def test_no_entries(self):
+        empty = [x[:0] for x in (self.q, self.cache_k, self.cache_v)]
+        self.assertEqual(lssar.attention_with_kv_cache(*empty).shape, (0, 2, 4, 16))
+
     def test_keys_beyond_are_not_read(self):
         self.cache_k[1, 48:] = self.cache_v[1, 48:] = float("nan")
         o = lssar.attention_with_kv_cache(
@@ -179,7 +236,8 @@ class Caches(unittest.TestCase):
         many = torch.tensor([0, 51, 17], dtype=torch.int32)
         for what, arguments, options in (
             ("cache_seqlens: from 0 to 51", good, {"cache_seqlens": many}),
-            ("cache_seqlens: from 49 to 49", (*good, self.k, self.v), {"cache_seqlens": 49}),
+            ("cache_seqlens: 49; must be from 0 to 48", (*good, self.k, self.v), {"cache_seqlens": 49}),
+            ("cache_seqlens: 1099511627776", good, {"cache_seqlens": 2**40}),
             ("k and v", (*good, self.k), {}),
             ("k: torch.float32 \\(3, 2, 2, 8\\)", (*good, self.k[..., :8], self.v), {}),
             ("q: shape", (self.q[0], *good[1:]), {}),

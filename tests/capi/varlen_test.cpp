@@ -391,6 +391,24 @@ TEST_F(Varlen, BadProblemsAreNamed) {
          [](lssar_problem& problem) { problem.passes = LSSAR_PASS_ROW_SUMS; });
 }
 
+TEST_F(Varlen, SizesThatOverflowAreErrors) {
+  const PlanPtr plan = make_plan(context_.get(), packed_case(DType::kFp32, true));
+  const lssar_sizes sizes = {1, 1 << 30, 1 << 30, 0, 10};
+  size_t bytes = 0;
+  EXPECT_EQ(lssar_plan_varlen_sizes(plan.get(), &sizes, 0, 2147483647, &bytes, nullptr),
+            LSSAR_STATUS_INVALID_ARGUMENT);
+  EXPECT_THAT(lssar_last_error_detail(), HasSubstr("at most 2^63 - 1"));
+}
+
+TEST(VarlenRecord, NothingIsRecordedForSequences) {
+  const auto context = open_context(LSSAR_DEVICE_RECORD);
+  ASSERT_TRUE(context.ok()) << context.status().to_string();
+  const lssar_problem problem = varlen_problem(packed_case(DType::kFp32, true));
+  lssar_plan* plan = nullptr;
+  EXPECT_EQ(lssar_plan_create(context->get(), &problem, nullptr, &plan), LSSAR_STATUS_UNSUPPORTED);
+  EXPECT_THAT(lssar_last_error_detail(), HasSubstr("the record device takes none"));
+}
+
 TEST_F(Varlen, OnlyPlansOfVarlenTakeSequences) {
   const VarlenCase c = packed_case(DType::kFp32, true);
   lssar_problem problem = varlen_problem(c);
