@@ -135,9 +135,9 @@ Status check_tensors(const Problem& problem, const Schedule& schedule, const Siz
                      const Tensors& tensors, const Workspace& workspace, size_t workspace_needed) {
   const Result<SavedBytes> saved = saved_bytes(problem, schedule, sizes);
   LSSAR_RETURN_IF_ERROR(saved.status());
-  return check_operands(list_operands(problem, shapes_of(sizes), *saved, tensors, workspace.data,
-                                      workspace_needed),
-                        workspace);
+  return check_operands(
+      list_operands(problem, shapes_of(sizes), *saved, tensors, workspace.data, workspace_needed),
+      workspace);
 }
 
 Status check_operands(const Operands& operands, const Workspace& workspace) {
@@ -151,7 +151,8 @@ Status check_operands(const Operands& operands, const Workspace& workspace) {
 }
 
 int common_alignment(const Problem& problem, const TensorShapes& shapes, const Tensors& tensors) {
-  // Saved tensors, sinks and the workspace have a fixed alignment of their own, so they are left out.
+  // Saved tensors, sinks and the workspace have a fixed alignment of their own, so they are left
+  // out.
   const Operands operands = list_operands(problem, shapes, SavedBytes{}, tensors, 0, 0);
   uint64_t bits = 16;
   for (const Operand& operand : operands) {

@@ -69,21 +69,20 @@ Status check_totals(int64_t total_q, int64_t total_k) {
   return {};
 }
 
-Status check_varlen(const Engine& engine, const Problem& problem,
-                           const PlanOptions& options) {
+Status check_varlen(const Engine& engine, const Problem& problem, const PlanOptions& options) {
   LSSAR_RETURN_IF_ERROR(check_takes_sequences(engine.device()));
   for (const auto& [name, length] : {std::pair("seq_q", problem.seq_q), {"seq_k", problem.seq_k}}) {
     if (length != 0) {
       return invalid_argument(fmt::format(
-          "{} = {}: must be 0 with varlen, because every sequence has its own", name,
-          length));
+          "{} = {}: must be 0 with varlen, because every sequence has its own", name, length));
     }
   }
   for (const Pass pass : options.passes) {
     if (is_of_range(pass)) {
-      return unsupported(fmt::format("passes: {} of sequences; allowed are forward, forward-train "
-                                     "and backward",
-                                     pass_name(pass)));
+      return unsupported(
+          fmt::format("passes: {} of sequences; allowed are forward, forward-train "
+                      "and backward",
+                      pass_name(pass)));
     }
   }
   return {};
@@ -226,8 +225,8 @@ Result<SavedBytes> Plan::saved(const Sizes& sizes) const {
   return saved_bytes(problem_, schedule, sizes);
 }
 
-Result<const Plan::Planned*> Plan::planned_for(Pass pass, bool varlen,
-                                               const Sizes& sizes, const TensorShapes& shapes,
+Result<const Plan::Planned*> Plan::planned_for(Pass pass, bool varlen, const Sizes& sizes,
+                                               const TensorShapes& shapes,
                                                const Tensors& tensors) const {
   const Planned* fast = find(pass, kFast);
   const Planned* plain = find(pass, kPlain);
@@ -259,10 +258,9 @@ Result<size_t> Plan::sequences_workspace_bytes(const Sizes& sizes, int64_t total
   for (const auto& of_pass : planned_) {
     for (const auto& planned : of_pass) {
       if (planned == nullptr) continue;
-      LSSAR_ASSIGN_OR_RETURN(
-          const size_t bytes,
-          lssar::sequences_workspace_bytes(planned->problem, planned->choice.schedule, sizes,
-                                           total_q, total_k));
+      LSSAR_ASSIGN_OR_RETURN(const size_t bytes, lssar::sequences_workspace_bytes(
+                                                     planned->problem, planned->choice.schedule,
+                                                     sizes, total_q, total_k));
       most = std::max(most, bytes);
     }
   }
@@ -298,10 +296,9 @@ Status Plan::execute(Pass pass, const Sizes& sizes, const Tensors& tensors,
                          planned_for(pass, false, sizes, shapes_of(sizes), tensors));
   if (log_enabled(LogLevel::kTrace)) log_execute(*chosen->kernel, *engine_, sizes);
   if (capture_ != nullptr) {
-    const Planned* const forward =
-        pass == Pass::kBackward
-            ? find(Pass::kForwardTrain, slot(chosen->problem.alignment))
-            : nullptr;
+    const Planned* const forward = pass == Pass::kBackward
+                                       ? find(Pass::kForwardTrain, slot(chosen->problem.alignment))
+                                       : nullptr;
     const CallKernels kernels = {*chosen->kernel, forward ? forward->kernel.get() : nullptr};
     return capture_->execute(*engine_, kernels, sizes, tensors, workspace, stream);
   }

@@ -57,8 +57,7 @@ class Plan {
                                            int64_t total_k) const;
   Result<SavedBytes> sequences_saved(const Sizes& sizes, int64_t total_q) const;
   Status execute_sequences(Pass pass, const Sizes& sizes, const Sequences& sequences,
-                           const Tensors& tensors, const Workspace& workspace,
-                           Stream stream) const;
+                           const Tensors& tensors, const Workspace& workspace, Stream stream) const;
 
   // The choice for a pass, or null if the plan has no such kernel. It never changes.
   const ScheduleChoice* choice(Pass pass, bool is_fast) const;

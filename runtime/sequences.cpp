@@ -19,7 +19,9 @@ namespace {
 
 constexpr size_t kPartAlignment = 256;  // of parts of the workspace
 
-size_t aligned(size_t bytes) { return (bytes + kPartAlignment - 1) / kPartAlignment * kPartAlignment; }
+size_t aligned(size_t bytes) {
+  return (bytes + kPartAlignment - 1) / kPartAlignment * kPartAlignment;
+}
 
 // The rows of one sequence in tensors that hold all of them.
 struct Rows {
@@ -284,12 +286,12 @@ class SequenceLaunches {
   }
 
   Status launch_each(Stream stream) const {
-    return for_each([&](int64_t b, const Sizes& sizes, const WorkspaceLayout& layout,
-                        DevicePtr workspace) {
-      const Tensors tensors = tensors_of(b);
-      return launch_steps(device_, steps_, functions_,
-                          {call_.problem, sizes, tensors, workspace, layout}, stream);
-    });
+    return for_each(
+        [&](int64_t b, const Sizes& sizes, const WorkspaceLayout& layout, DevicePtr workspace) {
+          const Tensors tensors = tensors_of(b);
+          return launch_steps(device_, steps_, functions_,
+                              {call_.problem, sizes, tensors, workspace, layout}, stream);
+        });
   }
 
   // The gradient of a sink is the sum over all sequences, in the order of the batch.

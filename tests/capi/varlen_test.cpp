@@ -195,8 +195,8 @@ class VarlenCall {
 };
 
 lssar_problem varlen_problem(const VarlenCase& c) {
-  lssar_problem problem = to_c(c.problem, LSSAR_PASS_FORWARD | LSSAR_PASS_FORWARD_TRAIN |
-                                              LSSAR_PASS_BACKWARD);
+  lssar_problem problem =
+      to_c(c.problem, LSSAR_PASS_FORWARD | LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD);
   problem.seq_q = problem.seq_k = 0;
   problem.varlen = 1;
   return problem;
@@ -233,10 +233,10 @@ void check(lssar_context* context, const VarlenCase& c) {
     const auto expect = [&](OutputTensor tensor, const std::vector<float>& actual) {
       std::vector<double> values = reference_values(*expected, tensor);
       if (in.q.empty()) values.resize(actual.size());  // no query has a gradient: zeros
-      const TensorError error = compare(values, actual,
-                                        allowed_error(c.problem, tensor, *expected));
-      EXPECT_TRUE(error.is_right()) << "sequence " << b << ", " << tensor_name(tensor) << ": "
-                                    << error.to_string();
+      const TensorError error =
+          compare(values, actual, allowed_error(c.problem, tensor, *expected));
+      EXPECT_TRUE(error.is_right())
+          << "sequence " << b << ", " << tensor_name(tensor) << ": " << error.to_string();
     };
     expect(OutputTensor::kO, memory.o.take(b));
     expect(OutputTensor::kDq, memory.grad_q.take(b));

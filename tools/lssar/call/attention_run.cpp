@@ -35,8 +35,8 @@ std::string packed(DType dtype, const std::vector<float>& values) {
 class AttentionRun {
  public:
   AttentionRun(Engine& engine, const Problem& problem, const Sizes& sizes,
-               const SequencesOfCall* sequences,
-               std::vector<ScheduleChooser::PassChoice> passes, CallMemory& memory)
+               const SequencesOfCall* sequences, std::vector<ScheduleChooser::PassChoice> passes,
+               CallMemory& memory)
       : engine_(engine),
         device_(engine.shared_device()),
         problem_(problem),
@@ -154,8 +154,9 @@ Result<AttentionOutputs> run_passes(Engine& engine, const Problem& problem, cons
         "--device record: it notes calls and computes nothing, so there would be no results; "
         "allowed are auto, cpu, cuda and virtual");
   }
-  LSSAR_ASSIGN_OR_RETURN(std::vector<ScheduleChooser::PassChoice> passes,
-                         chooser.choose_passes(problem, sequences == nullptr ? sizes : sequences->sizes));
+  LSSAR_ASSIGN_OR_RETURN(
+      std::vector<ScheduleChooser::PassChoice> passes,
+      chooser.choose_passes(problem, sequences == nullptr ? sizes : sequences->sizes));
   AttentionRun run(engine, problem, sizes, sequences, std::move(passes), memory);
   LSSAR_RETURN_IF_ERROR(run.upload(inputs));
   AttentionOutputs outputs;

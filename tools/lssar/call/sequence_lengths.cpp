@@ -99,9 +99,10 @@ AttentionOutputs PackedSequences::outputs(int64_t b, const Problem& problem,
 }
 
 void LengthsOption::add_to(CLI::App& app) {
-  app.add_option("--lengths", text_,
-                 "sequences of these lengths, packed one after another: 5,0,300; with other numbers "
-                 "of keys 5:7,0:3,300:300")
+  app.add_option(
+         "--lengths", text_,
+         "sequences of these lengths, packed one after another: 5,0,300; with other numbers "
+         "of keys 5:7,0:3,300:300")
       ->delimiter(',')
       ->type_name("N,...")
       ->group("Data");
@@ -117,8 +118,8 @@ Result<PackedSequences> LengthsOption::sequences(const Problem& problem) const {
   for (const std::string& one : text_) {
     const size_t colon = one.find(':');
     LSSAR_RETURN_IF_ERROR(add_length(one.substr(0, colon), packed.cu_seqlens_q));
-    LSSAR_RETURN_IF_ERROR(add_length(colon == std::string::npos ? one : one.substr(colon + 1),
-                                     packed.cu_seqlens_k));
+    LSSAR_RETURN_IF_ERROR(
+        add_length(colon == std::string::npos ? one : one.substr(colon + 1), packed.cu_seqlens_k));
   }
   return packed;
 }

@@ -21,9 +21,9 @@ struct PackedSequences {
   int64_t heads = 1, kv_heads = 1;
 
   int64_t count() const { return static_cast<int64_t>(cu_seqlens_q.size()) - 1; }
-  Sizes tensors() const;              // of all rows, as one batch entry
+  Sizes tensors() const;               // of all rows, as one batch entry
   Sizes of_sequence(int64_t b) const;  // as a call of its own
-  SequencesOfCall call() const;       // refers to this
+  SequencesOfCall call() const;        // refers to this
 
   // The part of sequence b; sinks are shared.
   AttentionInputs inputs(int64_t b, const Problem& problem, const AttentionInputs& all) const;

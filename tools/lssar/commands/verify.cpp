@@ -85,10 +85,9 @@ Result<std::vector<Comparison>> compare_sequences(const VerifyOptions& options,
   for (int64_t b = 0; b < packed.count(); ++b) {
     const Sizes sizes = packed.of_sequence(b);
     const AttentionOutputs part = packed.outputs(b, problem, actual);
-    LSSAR_ASSIGN_OR_RETURN(
-        ReferenceOutputs reference,
-        checked_reference(problem, sizes, packed.inputs(b, problem, inputs),
-                          options.execution.quiet()));
+    LSSAR_ASSIGN_OR_RETURN(ReferenceOutputs reference,
+                           checked_reference(problem, sizes, packed.inputs(b, problem, inputs),
+                                             options.execution.quiet()));
     // Keys that no query sees have gradients of 0.
     reference.dk.resize(part.grad_k.size());
     reference.dv.resize(part.grad_v.size());
