@@ -13,8 +13,6 @@
 namespace lssar {
 namespace {
 
-constexpr size_t kPartAlignment = 256;
-
 // a * b * c * ..., or nothing if that exceeds a signed 64-bit size.
 std::optional<size_t> product(std::initializer_list<int64_t> factors) {
   __int128 result = 1;
@@ -79,7 +77,7 @@ Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule&
   size_t at = 0;
   const auto place = [&at](size_t& offset, size_t bytes) {
     offset = at;
-    at += (bytes + kPartAlignment - 1) / kPartAlignment * kPartAlignment;
+    at += aligned_part(bytes);
     return at <= static_cast<size_t>(std::numeric_limits<int64_t>::max());
   };
   if (!place(layout.k_inv_norm, *key_norms) || !place(layout.q_inv_norm, *query_norms) ||

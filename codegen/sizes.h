@@ -34,9 +34,13 @@ struct Sizes {
 // Without the range.
 nlohmann::json to_json(const Sizes& sizes);
 
+// Rounds the bytes of a part of the workspace up, so that the next part is aligned to 256 bytes.
+constexpr size_t aligned_part(size_t bytes) { return (bytes + 255) / 256 * 256; }
+
 // Byte offsets of the workspace's parts, each 256-aligned, and the total. A part that the pass does
 // not use has size 0.
 struct WorkspaceLayout {
+  static constexpr int kNumParts = 7;
   size_t q_inv_norm = 0;
   size_t k_inv_norm = 0;
   size_t row_constants = 0;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <new>
 #include <system_error>
 #include <thread>
@@ -60,15 +59,6 @@ ScoreRange range_of_scores(const Problem& problem) {
   return range;
 }
 
-Status check_totals(int64_t total_q, int64_t total_k) {
-  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-  for (const auto& [name, total] : {std::pair("total_q", total_q), {"total_k", total_k}}) {
-    if (total < 0 || total > kMost)
-      return invalid_argument(fmt::format("{} = {}: allowed are 0 to {}", name, total, kMost));
-  }
-  return {};
-}
-
 Status check_varlen(const Engine& engine, const Problem& problem, const PlanOptions& options) {
   LSSAR_RETURN_IF_ERROR(check_takes_sequences(engine.device()));
   for (const auto& [name, length] : {std::pair("seq_q", problem.seq_q), {"seq_k", problem.seq_k}}) {
@@ -103,6 +93,8 @@ Result<std::unique_ptr<Plan>> Plan::create(std::shared_ptr<Engine> engine, const
     }
   }
   LSSAR_RETURN_IF_ERROR(plan->agree_on_epsilon());
+  if (options.varlen && plan->capture_ != nullptr)
+    log(LogLevel::kWarning, "LSSAR_CAPTURE_DIR: calls of sequences are not captured");
   for (const std::string& warning : score_warnings(problem.score, range_of_scores(problem)))
     log(LogLevel::kWarning, warning);
   return plan;
@@ -253,7 +245,8 @@ Result<const Plan::Planned*> Plan::planned_for(Pass pass, bool varlen, const Siz
 Result<size_t> Plan::sequences_workspace_bytes(const Sizes& sizes, int64_t total_q,
                                                int64_t total_k) const {
   LSSAR_RETURN_IF_ERROR(check_sizes(problem_, sizes));
-  LSSAR_RETURN_IF_ERROR(check_totals(total_q, total_k));
+  LSSAR_RETURN_IF_ERROR(check_total("q", total_q));
+  LSSAR_RETURN_IF_ERROR(check_total("k", total_k));
   size_t most = 0;
   for (const auto& of_pass : planned_) {
     for (const auto& planned : of_pass) {
@@ -269,7 +262,7 @@ Result<size_t> Plan::sequences_workspace_bytes(const Sizes& sizes, int64_t total
 
 Result<SavedBytes> Plan::sequences_saved(const Sizes& sizes, int64_t total_q) const {
   LSSAR_RETURN_IF_ERROR(check_sizes(problem_, sizes));
-  LSSAR_RETURN_IF_ERROR(check_totals(total_q, 0));
+  LSSAR_RETURN_IF_ERROR(check_total("q", total_q));
   const std::vector<Planned*> passes = training_passes();
   const Schedule schedule = passes.empty() ? Schedule{} : passes[0]->choice.schedule;
   return sequences_saved_bytes(problem_, schedule, sizes, total_q);
@@ -285,8 +278,6 @@ Status Plan::execute_sequences(Pass pass, const Sizes& sizes, const Sequences& s
         fmt::format("execute: {}, {} sequences of at most {} queries and {} keys",
                     chosen->kernel->source.name, sizes.batch, sizes.seq_q, sizes.seq_k));
   }
-  if (capture_ != nullptr)
-    log(LogLevel::kWarning, "a call of sequences is not captured: captures hold rectangular calls");
   return engine_->execute_sequences(*chosen->kernel, sizes, sequences, tensors, workspace, stream);
 }
 

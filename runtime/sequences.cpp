@@ -17,12 +17,6 @@
 namespace lssar {
 namespace {
 
-constexpr size_t kPartAlignment = 256;  // of parts of the workspace
-
-size_t aligned(size_t bytes) {
-  return (bytes + kPartAlignment - 1) / kPartAlignment * kPartAlignment;
-}
-
 // The rows of one sequence in tensors that hold all of them.
 struct Rows {
   int64_t batch = 0;
@@ -46,10 +40,7 @@ Status check_lengths(const char* which, int64_t batch, int64_t most, int64_t tot
                                         value, low, high, why));
   };
   if (cu_seqlens != nullptr) {
-    if (total < 0 || total > std::numeric_limits<int32_t>::max()) {
-      return invalid_argument(fmt::format("total_{} = {}: allowed are 0 to {}", which, total,
-                                          std::numeric_limits<int32_t>::max()));
-    }
+    LSSAR_RETURN_IF_ERROR(check_total(which, total));
     if (cu_seqlens[0] < 0 || cu_seqlens[0] > total)
       return refuse("cu_seqlens", 0, cu_seqlens[0], 0, total, "");
     for (int64_t b = 0; b < batch; ++b) {
@@ -79,20 +70,28 @@ Tensor part_of(const Tensor& tensor, const Rows& rows, int elem_bytes) {
   return part;
 }
 
+// What the launches of a call need of one sequence.
+struct SequenceEntry {
+  lssar_device::AttentionParams params;
+  Sizes sizes;
+  SliceTurns turns;
+  double work;
+};
+
 // Offsets in a call's workspace of what all sequences share. Their own parts follow.
 struct TableLayout {
-  size_t order = 0, params = 0, parts = 0, sink_sums = 0, total_bytes = 0;
+  size_t entries = 0, order = 0, parts = 0, sink_sums = 0, total_bytes = 0;
 };
 
 TableLayout table_layout(const Problem& problem, const Sizes& sizes) {
   const auto batch = static_cast<size_t>(sizes.batch);
   TableLayout layout;
-  layout.params = layout.order + aligned(batch * sizeof(int32_t));
-  layout.parts = layout.params + aligned(batch * sizeof(lssar_device::AttentionParams));
-  layout.sink_sums = layout.parts + aligned(batch * sizeof(LaunchPart));
+  layout.order = layout.entries + aligned_part(batch * sizeof(SequenceEntry));
+  layout.parts = layout.order + aligned_part(batch * sizeof(int32_t));
+  layout.sink_sums = layout.parts + aligned_part(batch * sizeof(LaunchPart));
   const bool has_sink = reads_sink(problem) && problem.pass == Pass::kBackward;
   const size_t sums = has_sink ? batch * static_cast<size_t>(sizes.heads) * sizeof(float) : 0;
-  layout.total_bytes = layout.sink_sums + aligned(sums);
+  layout.total_bytes = layout.sink_sums + aligned_part(sums);
   return layout;
 }
 
@@ -111,7 +110,6 @@ class SequenceLaunches {
     LSSAR_RETURN_IF_ERROR(check_workspace());
     LSSAR_RETURN_IF_ERROR(check_blocks());
     if (batch_ != 0) {
-      sort_by_work();
       LSSAR_RETURN_IF_ERROR(device_.launches_parts() ? launch_together() : launch_each(stream));
     }
     add_sinks();
@@ -130,8 +128,6 @@ class SequenceLaunches {
     return {1, all.heads, all.kv_heads, rows_of(b, s.cu_seqlens_q, s.seqused_q, all.seq_q).length,
             rows_of(b, s.cu_seqlens_k, s.seqused_k, all.seq_k).length};
   }
-
-  double work_of(int64_t b) const { return multiply_adds(call_.problem, sizes_of(b)); }
 
   Tensors tensors_of(int64_t b) const {
     const Sequences& s = call_.sequences;
@@ -211,29 +207,22 @@ class SequenceLaunches {
     return {};
   }
 
-  // The longest sequence last, because a launch begins its last parts first. Threads then end at
-  // about the same time.
-  void sort_by_work() const {
-    auto* const order = at<int32_t>(table_.order);
-    std::iota(order, order + batch_, 0);
-    std::sort(order, order + batch_, [&](int32_t a, int32_t b) {
-      const double work_a = work_of(a), work_b = work_of(b);
-      return work_a != work_b ? work_a < work_b : a < b;
-    });
-  }
-
   Status launch_together() const {
-    auto* const params = at<lssar_device::AttentionParams>(table_.params);
+    auto* const entries = at<SequenceEntry>(table_.entries);
+    double all_work = 0;
+    int64_t num_turns = 1;
     LSSAR_RETURN_IF_ERROR(for_each([&](int64_t b, const Sizes& sizes, const WorkspaceLayout& layout,
                                        DevicePtr workspace) -> Status {
       const Tensors tensors = tensors_of(b);
-      params[b] = attention_params({call_.problem, sizes, tensors, workspace, layout});
+      const SliceTurns turns(sizes, layout);
+      entries[b] = {attention_params({call_.problem, sizes, tensors, workspace, layout}), sizes,
+                    turns, multiply_adds(call_.problem, sizes)};
+      all_work += entries[b].work;
+      num_turns = std::max(num_turns, (turns.slices + turns.of_turn - 1) / turns.of_turn);
       return {};
     }));
-    double all_work = 0;
-    for (size_t b = 0; b < batch_; ++b) all_work += work_of(static_cast<int64_t>(b));
+    sort_by_work();
     const CallWork work(all_work);
-    LSSAR_ASSIGN_OR_RETURN(const int64_t num_turns, count_turns());
     for (int64_t turn = 0; turn < num_turns; ++turn) {
       for (size_t i = 0; i < steps_.size(); ++i) {
         LSSAR_ASSIGN_OR_RETURN(const uint32_t blocks, make_parts(steps_[i], turn));
@@ -245,42 +234,37 @@ class SequenceLaunches {
     return {};
   }
 
-  Result<SliceTurns> turns_of(const Sizes& sizes) const {
-    LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout,
-                           workspace_layout(call_.problem, call_.schedule, sizes));
-    return SliceTurns(sizes, layout);
-  }
-
-  // The turns of the sequence that has the most.
-  Result<int64_t> count_turns() const {
-    int64_t most = 1;
-    for (int64_t b = 0; b < call_.sizes.batch; ++b) {
-      LSSAR_ASSIGN_OR_RETURN(const SliceTurns turns, turns_of(sizes_of(b)));
-      most = std::max(most, (turns.slices + turns.of_turn - 1) / turns.of_turn);
-    }
-    return most;
+  // The longest sequence last, because a launch begins its last parts first. Threads then end at
+  // about the same time.
+  void sort_by_work() const {
+    const auto* const entries = at<const SequenceEntry>(table_.entries);
+    auto* const order = at<int32_t>(table_.order);
+    std::iota(order, order + batch_, 0);
+    std::sort(order, order + batch_, [&](int32_t a, int32_t b) {
+      const double work_a = entries[a].work, work_b = entries[b].work;
+      return work_a != work_b ? work_a < work_b : a < b;
+    });
   }
 
   LaunchPart* parts() const { return at<LaunchPart>(table_.parts); }
 
   // The parts of a step's launch in a turn. Returns the number of blocks.
   Result<uint32_t> make_parts(const LaunchStep& step, int64_t turn) const {
+    const auto* const entries = at<const SequenceEntry>(table_.entries);
     const auto* const order = at<const int32_t>(table_.order);
-    const auto* const params = at<const lssar_device::AttentionParams>(table_.params);
     uint32_t end = 0;
     for (size_t i = 0; i < batch_; ++i) {
-      const Sizes sizes = sizes_of(order[i]);
-      LSSAR_ASSIGN_OR_RETURN(LaunchConfig config,
-                             launch_config(step, sizes, device_.info().num_sms));
-      LSSAR_ASSIGN_OR_RETURN(const SliceTurns turns, turns_of(sizes));
-      const int64_t first = turn * turns.of_turn;
-      if (first < turns.slices) {
-        config = turns.part(step, config, first);
-      } else {
-        config.grid[0] = 0;
+      const SequenceEntry& entry = entries[order[i]];
+      const int64_t first = turn * entry.turns.of_turn;
+      LaunchConfig config;
+      config.grid[0] = 0;
+      if (first < entry.turns.slices) {
+        LSSAR_ASSIGN_OR_RETURN(const LaunchConfig whole,
+                               launch_config(step, entry.sizes, device_.info().num_sms));
+        config = entry.turns.part(step, whole, first);
       }
       end += config.grid[0];
-      parts()[i] = {&params[order[i]], end, config.first_block};
+      parts()[i] = {&entry.params, end, config.first_block};
     }
     return end;
   }
@@ -338,6 +322,12 @@ Status check_takes_sequences(const Device& device) {
       kind));
 }
 
+Status check_total(const char* which, int64_t total) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  if (total >= 0 && total <= kMost) return {};
+  return invalid_argument(fmt::format("total_{} = {}: allowed are 0 to {}", which, total, kMost));
+}
+
 Status check_sequences(const Sizes& sizes, const Sequences& sequences) {
   LSSAR_RETURN_IF_ERROR(check_lengths("q", sizes.batch, sizes.seq_q, sequences.total_q,
                                       sequences.cu_seqlens_q, sequences.seqused_q));
@@ -347,16 +337,16 @@ Status check_sequences(const Sizes& sizes, const Sequences& sequences) {
 
 Result<size_t> sequences_workspace_bytes(const Problem& problem, const Schedule& schedule,
                                          const Sizes& sizes, int64_t total_q, int64_t total_k) {
-  // Every sequence may round its lengths up to whole tiles, and up to kParts parts of its workspace
-  // up to kPartAlignment.
-  constexpr int64_t kParts = 8;
+  // Every sequence may round its lengths up to whole tiles, add a ticket, and round each part of its
+  // workspace up.
+  constexpr int64_t kRounding = (WorkspaceLayout::kNumParts + 1) * aligned_part(1);
   const bool is_cpu = schedule.variant == Variant::kCpu;
   const int64_t tile_q = is_cpu ? cpu_grad_rows(schedule) : schedule.dkdv.block_cols;
   const int64_t tile_k = is_cpu ? schedule.cpu.panel_keys : key_norm_pitch(1);
   const Sizes all = {1, sizes.heads, sizes.kv_heads, total_q + sizes.batch * tile_q,
                      total_k + sizes.batch * tile_k};
   LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout, workspace_layout(problem, schedule, all));
-  __int128 bytes = static_cast<__int128>(sizes.batch) * kParts * kPartAlignment +
+  __int128 bytes = static_cast<__int128>(sizes.batch) * kRounding +
                    table_layout(problem, sizes).total_bytes + layout.total_bytes;
   // Short sequences have panels of all their heads at once.
   if (is_cpu) {

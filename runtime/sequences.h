@@ -44,12 +44,15 @@ inline bool has_lengths(const Sequences& sequences) {
 // The batch and lengths of the tensors that hold all sequences.
 TensorShapes shapes_of(const Sizes& sizes, const Sequences& sequences);
 
-// kUnsupported: a cuda device, for which there are no kernels yet.
+// kUnsupported: a device that takes no sequences yet. The cpu and virtual devices do.
 Status check_takes_sequences(const Device& device);
 
 // kInvalidArgument names the first entry that is negative, beyond the tensor, below the entry
 // before it, or makes a sequence too long. REQUIRES: check_sizes of the sizes.
 Status check_sequences(const Sizes& sizes, const Sequences& sequences);
+
+// kInvalidArgument: a number of rows below 0 or above 2^31 - 1. `which` is "q" or "k".
+Status check_total(const char* which, int64_t total);
 
 // Bytes of workspace that suffice for every call of these sizes with `total_q` queries and
 // `total_k` keys in all.
@@ -72,8 +75,7 @@ struct SequencesCall {
 };
 
 // Runs every step for all sequences. `functions` has one entry per step. kInvalidArgument: the
-// workspace is too small, and nothing was launched; or a step has too many blocks, and earlier
-// steps were launched.
+// workspace is too small, or a step has too many blocks; nothing was launched.
 Status launch_sequences(Device& device, const std::vector<LaunchStep>& steps,
                         const std::vector<StepFunction>& functions, const SequencesCall& call,
                         Stream stream);

@@ -88,7 +88,7 @@ class TrainConfig:
     learning_rate: float = field(1e-3, Number(0, 100))
     least_rate: float = field(0.1, Number(0, 1))  # at the end, over learning_rate
     warmup: int = field(50, Whole(0))  # steps
-    weight_decay: float = field(0.1, Number(0, 100))  # of matrices; vectors have none
+    weight_decay: float = field(0.1, Number(0, 100))  # applies to matrices only
     beta1: float = field(0.9, Number(0, 1))
     beta2: float = field(0.95, Number(0, 1))
     clip: float = field(1.0, Number(0, 1e9))  # norm of the gradient; 0: no clipping

@@ -155,8 +155,8 @@ class Run:
 
     def _report(self, loss: float, norm: float, rate: float, validation: Any) -> None:
         loss, number = self.processes.mean(loss, _signal_seen())
-        # This process may have got none, and another one have.
-        self.signal = _signal_seen() or (signal.SIGTERM if number > 0 else 0)
+        # All processes end together: the mean decides, and this one may have got no signal itself.
+        self.signal = (_signal_seen() or signal.SIGTERM) if number > 0 else 0
         if not math.isfinite(loss):
             raise FloatingPointError(
                 f"step {self.step}: the loss is {loss}; the last checkpoint is from before"

@@ -6,7 +6,9 @@ from typing import Optional, Union
 
 import torch
 
-from . import _rules, _varlen
+from . import _rules
+from ._varlen import check_lengths, check_tensors
+from ._varlen_op import Lengths, Options, attend, plain_rows
 
 
 @torch.no_grad()
@@ -40,8 +42,8 @@ def attention_with_kv_cache(
     Raises TypeError or ValueError, which name the argument, and LssarError.
     """
     score, p = _rules.score_of(score, p)
-    options = _varlen.Options(causal, p, offset, score)
-    _varlen.check_tensors(q, k_cache, v_cache, 4, options, sink)
+    options = Options(causal, p, offset, score)
+    check_tensors(q, k_cache, v_cache, 4, options, sink)
     batch, room = k_cache.shape[:2]
     used = _cache_lengths(q, k, v, k_cache, v_cache, cache_seqlens)
     if batch == 0:
@@ -49,10 +51,10 @@ def attention_with_kv_cache(
     if k is not None:
         _append(k_cache, v_cache, k, v, used)
         used = used + k.shape[1]
-    lengths = _varlen.Lengths(batch, q.shape[1], room, None, None, None, used)
+    lengths = Lengths(batch, q.shape[1], room, None, None, None, used)
     options = options._replace(offset=float(offset))
-    return _varlen.attend(
-        _varlen.plain_rows(q), k_cache, v_cache, lengths, options, sink, "attention_with_kv_cache"
+    return attend(
+        plain_rows(q), k_cache, v_cache, lengths, options, sink, "attention_with_kv_cache"
     )
 
 
@@ -87,7 +89,7 @@ def _cache_lengths(q, k, v, k_cache, v_cache, cache_seqlens):
             )
         used = torch.full((batch,), cache_seqlens, dtype=torch.int32, device=q.device)
     else:
-        _varlen.check_lengths("cache_seqlens", cache_seqlens, batch, q)
+        check_lengths("cache_seqlens", cache_seqlens, batch, q)
         used = cache_seqlens
     if batch and not (0 <= int(used.min()) and int(used.max()) + new <= room):
         raise ValueError(

@@ -13,18 +13,6 @@
 
 namespace lssar_device {
 
-// The planes of row_stats, at one row.
-template <class Config>
-struct RowPlanes {
-  float* first;
-  i64 pitch;
-
-  LSSAR_HOST RowPlanes(const AttentionParams& params, i64 flat)
-      : first(params.saved_stats + flat),
-        pitch(i64{params.batch} * params.heads * seq_q<Config>(params)) {}
-  LSSAR_HOST float& operator[](int plane) const { return first[plane * pitch]; }
-};
-
 template <class Config>
 LSSAR_HOST void row_sums(const AttentionParams& params, u32 block, void* memory) {
   ForwardScratch<Config>& scratch = *(ForwardScratch<Config>*)memory;

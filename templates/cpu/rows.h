@@ -122,21 +122,31 @@ struct RowStats {
   float largest_score;  // in bits
 };
 
+// The planes of a row's saved statistics.
+template <class Config>
+struct RowPlanes {
+  float* first;
+  i64 pitch;
+
+  LSSAR_HOST RowPlanes(const AttentionParams& params, i64 flat)
+      : first(params.saved_stats + flat),
+        pitch(i64{params.batch} * params.heads * seq_q<Config>(params)) {}
+  LSSAR_HOST float& operator[](int plane) const { return first[plane * pitch]; }
+};
+
 template <class Config>
 LSSAR_HOST void store_stats(const AttentionParams& params, i64 flat, const RowStats& row) {
-  const i64 count = i64{params.batch} * params.heads * seq_q<Config>(params);
-  float* const to = params.saved_stats + flat;
+  const RowPlanes<Config> to(params, flat);
   to[0] = row.r;
-  to[count] = row.m;
-  to[2 * count] = row.zs;
-  to[3 * count] = row.largest_score;
+  to[1] = row.m;
+  to[2] = row.zs;
+  to[3] = row.largest_score;
 }
 
 template <class Config>
 LSSAR_HOST RowStats load_stats(const AttentionParams& params, i64 flat) {
-  const i64 count = i64{params.batch} * params.heads * seq_q<Config>(params);
-  const float* const from = params.saved_stats + flat;
-  return {from[0], from[count], from[2 * count], from[3 * count]};
+  const RowPlanes<Config> from(params, flat);
+  return {from[0], from[1], from[2], from[3]};
 }
 
 // u = max((activation - origin) * slope + intercept, 0). Rows with an offset use the distance from

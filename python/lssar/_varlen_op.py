@@ -1,0 +1,260 @@
+"""Calls of sequences of their own lengths, differentiable: the library's "Sequences" (lssar.h).
+
+As in _op there are two ways to the same kernels: an autograd.Function for plain calls, and operators,
+for torch 2.5 and later, where something looks at operators: torch.compile, modes, torch.func.vmap.
+"""
+
+from typing import NamedTuple, Optional, Tuple
+
+import torch
+
+from . import _check, _launch, _op, _plans, _structs
+from ._library import library
+
+
+class Options(NamedTuple):
+    causal: bool
+    p: int
+    offset: float
+    score: str
+
+
+class Lengths(NamedTuple):
+    """What a call says of its sequences. A tensor is int32 on the device of q, or None."""
+
+    batch: int
+    max_q: int
+    max_k: int
+    cu_q: Optional[torch.Tensor]
+    cu_k: Optional[torch.Tensor]
+    used_q: Optional[torch.Tensor]
+    used_k: Optional[torch.Tensor]
+
+    def leave_rows(self, x, cu, used):
+        """Whether some rows of x are in no sequence."""
+        return used is not None or cu is not None and not (cu[0] == 0 and cu[-1] == x.shape[0])
+
+
+# ---- Calls of the library
+
+_TENSORS = ("q", "k", "v", "o", "grad_o", "grad_q", "grad_k", "grad_v")
+_CALL = _structs.packer(
+    _structs.Call,
+    *("struct_size", "sizes"),
+    *(path for name in _TENSORS for path in (f"{name}.data", f"{name}.strides")),
+    *("saved_o", "saved_stats", "saved_x", "workspace", "workspace_bytes", "stream"),
+    *("num_threads", "sink", "grad_sink"),
+    *("cu_seqlens_q", "cu_seqlens_k", "seqused_q", "seqused_k", "total_q", "total_k"),
+)
+
+
+def _address(x):
+    return 0 if x is None else x.data_ptr()
+
+
+def _strides(x):
+    """Of batch, head and row."""
+    if x is None:
+        return bytes(_structs.Strides(0, 0, 0))
+    if x.dim() == 3:
+        return bytes(_structs.Strides(0, x.stride(1), x.stride(0)))
+    return bytes(_structs.Strides(x.stride(0), x.stride(2), x.stride(1)))
+
+
+def _alignment(tensors):
+    """16 if all pointers and strides are multiples of 16 bytes; else 0, for any alignment."""
+    bits = 0
+    for x in tensors:
+        bits |= x.data_ptr()
+        for stride in x.stride()[:-1]:
+            bits |= stride * x.element_size()
+    return 16 if bits % 16 == 0 else 0
+
+
+def _rows(x):
+    """Rows of all sequences together."""
+    return x.shape[0] if x.dim() == 3 else x.shape[0] * x.shape[1]
+
+
+def _problem(q, k, v, options):
+    heads, kv_heads = q.shape[-2], k.shape[-2]
+    return (_launch.DTYPES[q.dtype], q.shape[-1], v.shape[-1], heads, kv_heads, *options)
+
+
+def _run(name, q, k, v, lengths, options, sink, saved=None, **more):
+    """Runs one pass and returns what it saved, or `saved`.
+
+    `saved`: for the backward, what the forward for training saved; else None.
+    """
+    alignment = _alignment((q, k, v, *more.values()))
+    key = (name != "forward", *_problem(q, k, v, options), alignment, True)
+    plan = _plans.plan(q.device.type, q.device.index or 0, key)
+    plan.prepare()
+    sizes = (lengths.batch, q.shape[-2], k.shape[-2], lengths.max_q, lengths.max_k)
+    bytes_o, bytes_stats, bytes_x, workspace_bytes = plan.varlen_needs(sizes, _rows(q), _rows(k))
+    if saved is None and name == "forward_train":
+        saved = q.new_empty(_saved_size(q, v, options), dtype=torch.int32)
+    at = _address(saved)
+    workspace = q.new_empty(workspace_bytes, dtype=torch.uint8)
+    tensors = {"q": q, "k": k, "v": v, **more}
+    parts = [f(tensors.get(n)) for n in _TENSORS for f in (_address, _strides)]
+    call = _CALL.pack(
+        _structs.CALL_BYTES,
+        bytes(_structs.Sizes(*sizes)),
+        *parts,
+        *((at, at + bytes_o, at + bytes_o + bytes_stats) if at else (0, 0, 0)),
+        workspace.data_ptr(),
+        workspace_bytes,
+        0,  # the stream
+        torch.get_num_threads(),
+        _address(sink),
+        _address(more.get("grad_sink")),
+        *(_address(x) for x in lengths[3:]),
+        _rows(q),
+        _rows(k),
+    )
+    library().check(getattr(library(), f"execute_{name}")(plan.handle, call))
+    return saved
+
+
+def plain_rows(x):
+    x = x.resolve_neg()
+    return x if x.stride(-1) == 1 else x.contiguous()
+
+
+def _with_plain_rows(*tensors):
+    return tuple(None if x is None else plain_rows(x) for x in tensors)
+
+
+def _new(like, shape, has_holes):
+    return like.new_zeros(shape) if has_holes else like.new_empty(shape)
+
+
+def _forward(name, q, k, v, lengths, options, sink):
+    """o, and what the forward for training saves."""
+    q, k, v, sink = _with_plain_rows(q, k, v, sink)
+    holes = lengths.leave_rows(q, lengths.cu_q, lengths.used_q)
+    o = _new(q, (*q.shape[:-1], v.shape[-1]), holes)
+    return o, _run(name, q, k, v, lengths, options, sink, o=o)
+
+
+def _backward(grad_o, saved, q, k, v, lengths, options, sink):
+    """Gradients of q, k, v, and of the sink if there is one. Hooks of saved tensors may have given
+    back something else than the forward saved."""
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if x.dtype != grad_o.dtype:
+            raise TypeError(
+                f"{name}: dtype {x.dtype}; must be {grad_o.dtype}, as in the forward: a hook of saved "
+                "tensors changed it"
+            )
+    _check.whole_saved(saved, q, _saved_size(q, v, options))
+    q, k, v, sink = _with_plain_rows(q, k, v, sink)
+    holes_q = lengths.leave_rows(q, lengths.cu_q, lengths.used_q)
+    holes_k = lengths.leave_rows(k, lengths.cu_k, lengths.used_k)
+    grads = {
+        "grad_q": _new(q, q.shape, holes_q),
+        "grad_k": _new(k, k.shape, holes_k),
+        "grad_v": _new(v, v.shape, holes_k),
+    }
+    if sink is not None:
+        grads["grad_sink"] = torch.empty_like(sink)
+    grad_o = plain_rows(grad_o)
+    _run("backward", q, k, v, lengths, options, sink, saved, grad_o=grad_o, **grads)
+    return tuple(grads.values())
+
+
+# ---- Autograd
+
+
+class _Varlen(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, q, k, v, sink, lengths, options):
+        o, saved = _forward("forward_train", q, k, v, lengths, options, sink)
+        ctx.save_for_backward(q, k, v, sink, saved, *lengths[3:])
+        ctx.sizes, ctx.options = lengths[:3], options
+        return o
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, grad_o):
+        q, k, v, sink, saved, *tensors = ctx.saved_tensors
+        lengths = Lengths(*ctx.sizes, *tensors)
+        if _op.is_plain_call(q, k, v, sink) and _op.is_plain_tensor(grad_o):
+            grads = _backward(grad_o, saved, q, k, v, lengths, ctx.options, sink)
+        else:  # grads of a batch, tensors without memory, modes
+            _op.need_operators("the backward")
+            tensors = (*lengths[3:], *lengths[:3])
+            grads = _backward_operator(grad_o, saved, q, k, v, sink, *tensors, *ctx.options)
+        return (*grads[:3], grads[3] if sink is not None else None, None, None)
+
+
+def _saved_size(q, v, options):
+    """Numbers of 4 bytes. There is room for X, whatever the schedule saves: traces ask without one."""
+    is_float32 = q.dtype == torch.float32
+    per_row = _plans.saved_floats_per_row(is_float32, v.shape[-1], options.p, options.offset)
+    return _rows(q) * q.shape[-2] * per_row
+
+
+def _define_operators():
+    """lssar::varlen_forward_train and lssar::varlen_backward, with shapes and autograd."""
+    Tensors = Tuple[torch.Tensor, torch.Tensor]
+    Grads = Tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
+    Maybe = Optional[torch.Tensor]
+
+    @torch.library.custom_op("lssar::varlen_forward_train", mutates_args=())
+    def forward_train(
+        q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sink: Maybe, cu_q: Maybe, cu_k: Maybe,
+        used_q: Maybe, used_k: Maybe, batch: int, max_q: int, max_k: int, causal: bool, p: int,
+        offset: float, score: str,
+    ) -> Tensors:  # fmt: skip
+        lengths = Lengths(batch, max_q, max_k, cu_q, cu_k, used_q, used_k)
+        options = Options(causal, p, offset, score)
+        return _forward("forward_train", q, k, v, lengths, options, sink)
+
+    @forward_train.register_fake
+    def _(q, k, v, sink, cu_q, cu_k, used_q, used_k, batch, max_q, max_k, *options):
+        saved = q.new_empty(_saved_size(q, v, Options(*options)), dtype=torch.int32)
+        return q.new_empty((*q.shape[:-1], v.shape[-1])), saved
+
+    @torch.library.custom_op("lssar::varlen_backward", mutates_args=())
+    def backward(
+        grad_o: torch.Tensor, saved: torch.Tensor, q: torch.Tensor, k: torch.Tensor,
+        v: torch.Tensor, sink: Maybe, cu_q: Maybe, cu_k: Maybe, used_q: Maybe, used_k: Maybe,
+        batch: int, max_q: int, max_k: int, causal: bool, p: int, offset: float, score: str,
+    ) -> Grads:  # fmt: skip
+        lengths = Lengths(batch, max_q, max_k, cu_q, cu_k, used_q, used_k)
+        options = Options(causal, p, offset, score)
+        grads = _backward(grad_o, saved, q, k, v, lengths, options, sink)
+        return grads if sink is not None else (*grads, q.new_empty(0))
+
+    @backward.register_fake
+    def _(grad_o, saved, q, k, v, sink, *others):
+        grads = [x.new_empty(x.shape) for x in (q, k, v)]
+        return (*grads, q.new_empty(0) if sink is None else sink.new_empty(sink.shape))
+
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(output[1], *inputs[:8])
+        ctx.scalars = inputs[8:]
+        ctx.mark_non_differentiable(output[1])
+
+    def differentiate(ctx, grad_o, _):
+        saved, q, k, v, sink, *tensors = ctx.saved_tensors
+        grads = backward(grad_o, saved, q, k, v, sink, *tensors, *ctx.scalars)
+        of_sink = None if sink is None else grads[3]
+        return (*grads[:3], of_sink, *(None,) * (4 + len(ctx.scalars)))
+
+    forward_train.register_autograd(differentiate, setup_context=setup_context)
+    return forward_train, backward
+
+
+_by_operator, _backward_operator = _define_operators() if _op.HAS_OPERATORS else (None, None)
+
+
+def attend(q, k, v, lengths, options, sink, name):
+    if not _op.is_plain_call(q, k, v, sink):
+        _op.need_operators(name)
+        _op.refuse_tangents(*(x for x in (q, k, v, sink) if x is not None))
+        return _by_operator(q, k, v, sink, *lengths[3:], *lengths[:3], *options)[0]
+    if _op.wants_gradient(q, k, v, sink):
+        return _Varlen.apply(q, k, v, sink, lengths, options)
+    return _forward("forward", q, k, v, lengths, options, sink)[0]
