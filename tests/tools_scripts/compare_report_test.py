@@ -169,10 +169,39 @@ class OfTheCpu(unittest.TestCase):
         root = xml.etree.ElementTree.fromstring(plot.plot(records, "title"))
         text = "".join(root.itertext())
         self.assertIn("title, GFLOP/s over length", text)
-        for panel in ("fp32, 1 threads", "bf16, 1 threads", "fp32, 2 threads"):
+        for panel in ("fp32, 1 thread", "bf16, 1 thread", "fp32, 2 threads"):
             self.assertEqual(text.count(f"forward, {panel}, d 128, not causal"), 1)
         dotted = [e for e in root.iter() if e.attrib.get("stroke-dasharray") == "1 3"]
         self.assertEqual(len(dotted), 3)
+
+
+class PlotAgain(unittest.TestCase):
+    """tools/plot_comparison.py"""
+
+    def drawn(self, folder, *options):
+        folder = pathlib.Path(folder)
+        records = [cpu_record("flash", 1.0), cpu_record("flash", 1.0, dtype="bf16", threads=2)]
+        machine = {"gpu": None, "cpu": {"model": "Some CPU"}}
+        written = {"records": records, "machine": machine}
+        (folder / "compare.json").write_text(json.dumps(written))
+        command = [sys.executable, TOOLS / "plot_comparison.py", folder / "compare.json"]
+        return subprocess.run([*command, "-o", folder / "plot.svg", *options], capture_output=True)
+
+    def test_draws_the_records_that_are_chosen(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(self.drawn(folder, "--threads", "2").returncode, 0)
+            root = xml.etree.ElementTree.parse(pathlib.Path(folder) / "plot.svg").getroot()
+            text = "".join(root.itertext())
+            self.assertIn("Some CPU", text)
+            self.assertIn("bf16, 2 threads", text)
+            self.assertNotIn("fp32", text)
+
+    def test_refuses_to_draw_nothing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run = self.drawn(folder, "--threads", "3")
+            self.assertEqual(run.returncode, 2)
+            self.assertIn(b"no record has these values", run.stderr)
+            self.assertFalse((pathlib.Path(folder) / "plot.svg").exists())
 
 
 class FmaLoop(unittest.TestCase):

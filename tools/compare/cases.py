@@ -20,6 +20,10 @@ CPU_LENGTHS = [512 << i for i in range(6)]
 CPU_ALL_VARIANTS_UP_TO = 4096
 
 
+def count(threads):
+    return "1 thread" if threads == 1 else f"{threads} threads"
+
+
 @dataclass(frozen=True)
 class Case:
     """One shape with one kind of inputs. All contenders of a case run in turns."""
@@ -50,7 +54,7 @@ class Case:
         return 4 * self.num_scores() * self.dim / (2 if self.causal else 1) * WORK[pass_name]
 
     def text(self):
-        cpu = f"{self.dtype}, {self.threads} threads, " if self.threads else ""
+        cpu = f"{self.dtype}, {count(self.threads)}, " if self.threads else ""
         queries = f"{self.num_queries} query, " if self.num_queries else ""
         return (
             f"{cpu}d {self.dim}, {queries}length {self.length}, batch {self.batch}, "

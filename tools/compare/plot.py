@@ -6,7 +6,7 @@ dtype, d and causal. A dotted line is the FMA peak. Decodes have one length and 
 
 from xml.sax.saxutils import escape
 
-from compare.cases import PASSES
+from compare.cases import PASSES, count
 
 PANEL_WIDTH, PANEL_HEIGHT = 230, 170
 LEFT, TOP, GAP_X, GAP_Y, LEGEND = 56, 44, 62, 58, 26
@@ -140,7 +140,7 @@ def draw_panel(svg, x, y, records, colours):
     peaks = {r["length"]: r["fma_gflops"] for r in records if "fma_gflops" in r}
     panel = Panel(svg, x, y, lengths, nice_top(max([*map(rate_of, records), *peaks.values()])))
     kind = "causal" if first["causal"] else "not causal"
-    cpu = f"{first['dtype']}, {first['threads']} threads, " if "threads" in first else ""
+    cpu = f"{first['dtype']}, {count(first['threads'])}, " if "threads" in first else ""
     panel.axes(f"{first['pass']}, {cpu}d {first['dim']}, {kind}", size=10 if cpu else 12)
     if peaks:
         svg.line([panel.at(length, peaks[length]) for length in sorted(peaks)], "#999999", "1 3")
