@@ -1,6 +1,7 @@
 #include "compile/nvrtc_compiler.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <exception>
 #include <iterator>
 #include <memory>
@@ -23,6 +24,19 @@ namespace {
 //   -minimal: no texture or runtime types, 20 ms less in the front end (NVRTC 13.0, 2026-11).
 //   -no-cache: NVRTC's own disk cache would only duplicate ours.
 constexpr const char* kOptionalOptions[] = {"-minimal", "-no-cache"};
+
+// Half the time to compile, for kernels that run slower (NVRTC 13). It puts arrays into local
+// memory, where a wgmma in flight must not have its accumulators: targets with a suffix, which have
+// wgmma, do without it.
+constexpr const char* kFastOption = "-Ofc=mid";
+
+Result<bool> wants_fast_compile() {
+  const char* value = std::getenv("LSSAR_FAST_COMPILE");
+  const std::string wanted = value == nullptr ? "" : value;
+  if (wanted == "1") return true;
+  if (wanted.empty() || wanted == "0") return false;
+  return invalid_argument(fmt::format("LSSAR_FAST_COMPILE = {}: allowed are 0 and 1", wanted));
+}
 
 constexpr const char* kProbeSource = "extern \"C\" __global__ void probe() {}\n";
 
@@ -92,6 +106,7 @@ class NvrtcCompiler final : public Compiler {
     std::string version;
     std::vector<int> architectures;  // 80, 86, ...
     std::vector<std::string> optional_options;
+    bool compiles_fast = false;  // with kFastOption
   };
 
   NvrtcCompiler(NvrtcLibrary nvrtc, Facts facts)
@@ -118,6 +133,7 @@ std::vector<std::string> NvrtcCompiler::options(const CompileRequest& request) c
   // Only the assembler's report has spills and assembler_warnings.
   if (request.kind == ImageKind::kCubin) options.push_back("--ptxas-options=-v");
   options.insert(options.end(), facts_.optional_options.begin(), facts_.optional_options.end());
+  if (facts_.compiles_fast && request.target.suffix.empty()) options.push_back(kFastOption);
   options.insert(options.end(), request.extra_options.begin(), request.extra_options.end());
   return options;
 }
@@ -189,14 +205,16 @@ NvrtcResult compile_probe(Program& program, const std::vector<std::string>& opti
   return result == kNvrtcSuccess ? program.compile(options) : result;
 }
 
+bool knows_option(const NvrtcLibrary& nvrtc, const char* option) {
+  Program program(nvrtc);
+  return compile_probe(program, {option, "--fdevice-syntax-only"}) == kNvrtcSuccess;
+}
+
 // The options of kOptionalOptions that this NVRTC knows, tried one by one.
 std::vector<std::string> known_options(const NvrtcLibrary& nvrtc) {
   std::vector<std::string> known;
-  for (const char* option : kOptionalOptions) {
-    Program program(nvrtc);
-    if (compile_probe(program, {option, "--fdevice-syntax-only"}) == kNvrtcSuccess)
-      known.push_back(option);
-  }
+  for (const char* option : kOptionalOptions)
+    if (knows_option(nvrtc, option)) known.push_back(option);
   return known;
 }
 
@@ -219,6 +237,8 @@ Result<NvrtcCompiler::Facts> probe(const NvrtcLibrary& nvrtc) {
                                nvrtc.library.path(), nvrtc.get_error_string(result),
                                program->log()));
   }
+  LSSAR_ASSIGN_OR_RETURN(const bool wants_fast, wants_fast_compile());
+  facts.compiles_fast = wants_fast && knows_option(nvrtc, kFastOption);
   facts.version = version_in_ptx(program->ptx());
   if (facts.version.empty()) {
     int major = 0;

@@ -273,6 +273,31 @@ TEST(LlvmErrors, ATargetNewerThanLlvmIsRefusedWithTheKnownOnes) {
   expect_text(image.status().message(), {"sm_120", "LLVM 19", "sm_90a", "nvrtc"});
 }
 
+// LSSAR_FAST_COMPILE is read where NVRTC is opened. Its option is part of the cache's key.
+TEST(NvrtcFastCompile, ChangesTheOptionsOfPortableTargetsAlone) {
+  const auto usual = make_nvrtc_compiler();
+  if (!usual.ok()) GTEST_SKIP() << usual.status().message();
+  const Environment fast("LSSAR_FAST_COMPILE", "1");
+  const auto opened = make_nvrtc_compiler();
+  ASSERT_TRUE(opened.ok()) << opened.status().to_string();
+  const CompileRequest portable = add_one_request();
+  const CompileRequest hopper = add_one_request(ImageKind::kPtx, "sm_90a");
+  EXPECT_EQ((*opened)->options(hopper), (*usual)->options(hopper));
+  EXPECT_EQ((*opened)->options(portable) == (*usual)->options(portable),
+            (*opened)->version().starts_with("12."));
+  const auto image = (*opened)->compile(portable);
+  EXPECT_TRUE(image.ok()) << image.status().to_string();
+}
+
+TEST(NvrtcFastCompile, OtherValuesAreErrors) {
+  if (const auto usual = make_nvrtc_compiler(); !usual.ok())
+    GTEST_SKIP() << usual.status().message();
+  const Environment wrong("LSSAR_FAST_COMPILE", "yes");
+  const auto opened = make_nvrtc_compiler();
+  ASSERT_FALSE(opened.ok());
+  expect_text(opened.status().message(), {"LSSAR_FAST_COMPILE = yes", "0 and 1"});
+}
+
 #ifdef LSSAR_HAS_LLVM_COMPILER
 TEST(LlvmErrors, TheCompilerOfThisBuildIsFound) {
   const auto opened = open_compiler(CompilerChoice::kLlvm);

@@ -74,6 +74,12 @@ std::string test_target() {
   return wanted == nullptr || *wanted == '\0' ? "sm_80" : wanted;
 }
 
+std::string small_tiles(const std::string& target) {
+  if (target != "sm_90a") return "";
+  return R"({"forward": {"block_cols": 32}, "dkdv": {"block_cols": 16}, "dq": {"block_cols": 16},
+             "hopper": {"score_cols": 32}})";
+}
+
 lssar_context* shared_context(const CheckDevice& device) {
   static auto& contexts = *new std::map<std::tuple<int, std::string, int, int>, ContextPtr>;
   const char* wanted = std::getenv("LSSAR_TEST_DEVICE");

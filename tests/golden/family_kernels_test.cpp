@@ -2,7 +2,8 @@
 // Hopper and on the CPU, through the C API. family_turns.h says which compiler has which case and
 // dtype. Hopper has them in bf16. Every score function has each pass there: half of them have the
 // forward at d 128 and the training step at d 64, the others all at d 64, and a third of these the
-// training step at d 128 too. family_rules_test has fp16 on Hopper.
+// training step at d 128 too. The former have the default tiles, the others small ones.
+// family_rules_test has fp16 on Hopper.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,12 +19,14 @@ namespace {
 constexpr uint32_t kTraining = LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD;
 constexpr uint32_t kAllPasses = LSSAR_PASS_FORWARD | kTraining;
 
-void check(const std::string& name, DType dtype, uint32_t passes, const CheckDevice& device) {
+void check(const std::string& name, DType dtype, uint32_t passes, const CheckDevice& device,
+           const std::string& schedule_json = "") {
   auto golden = load_golden_case(name, golden_family_folder());
   ASSERT_TRUE(golden.ok()) << golden.status().to_string();
   CapiOptions options;
   options.passes = passes;
   options.alignment = 16;
+  options.schedule_json = schedule_json;
   golden->problem.dtype = dtype;
   check_golden_case(*golden, options, device);
 }
@@ -73,7 +76,10 @@ std::vector<std::string> hopper_cases() {
 
 TEST_P(FamilyOnHopper, GivesTheGoldenResult) {
   if (!open_compiler(CompilerChoice::kNvrtc).ok()) GTEST_SKIP() << "NVRTC is not installed";
-  check(GetParam(), DType::kBf16, hopper_passes(GetParam()), {LSSAR_COMPILER_NVRTC, "sm_90a"});
+  const std::vector<std::string> all = golden_case_names(golden_family_folder()).value();
+  const bool has_default_tiles = score_number(all, GetParam()) % 2 == 0;
+  check(GetParam(), DType::kBf16, hopper_passes(GetParam()), {LSSAR_COMPILER_NVRTC, "sm_90a"},
+        has_default_tiles ? "" : small_tiles("sm_90a"));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FamilyOnHopper, testing::ValuesIn(hopper_cases()), case_name);

@@ -1,6 +1,6 @@
 // The passes over ranges of keys of score functions beside LSSAR's: the golden cases of the family,
-// split in uneven ranges and merged as docs/math.md says, by both compilers as in
-// family_kernels_test, which compiles the same backwards. These work with the merged results too.
+// split in uneven ranges and merged as docs/math.md says, each by one compiler. The backwards,
+// which are those of family_kernels_test, work with the merged results too.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -71,7 +71,8 @@ TEST_P(FamilyRangesByNvrtc, AddUp) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FamilyRangesByNvrtc,
-                         testing::ValuesIn(family_cases(FamilyCompiler::kNvrtc)), case_name);
+                         testing::ValuesIn(family_cases_in_turn(FamilyCompiler::kNvrtc)),
+                         case_name);
 
 class FamilyRangesByLlvm : public testing::TestWithParam<std::string> {};
 
@@ -81,7 +82,7 @@ TEST_P(FamilyRangesByLlvm, AddUp) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FamilyRangesByLlvm,
-                         testing::ValuesIn(family_cases(FamilyCompiler::kLlvm)), case_name);
+                         testing::ValuesIn(family_cases_in_turn(FamilyCompiler::kLlvm)), case_name);
 
 // One score function of each class.
 class FamilyRanges : public testing::TestWithParam<const char*> {

@@ -81,6 +81,13 @@ CapiOptions all_passes(int alignment = 16) {
   return options;
 }
 
+// Of kernels at d 64, of which family_kernels_test has the default tiles.
+CapiOptions with_small_tiles() {
+  CapiOptions options = all_passes();
+  options.schedule_json = small_tiles();
+  return options;
+}
+
 class FamilyRules : public testing::TestWithParam<Member> {
  protected:
   static size_t member_turn() {
@@ -98,7 +105,7 @@ class FamilyRules : public testing::TestWithParam<Member> {
   CapiOutputs run(const Problem& problem, const Sizes& sizes, const RandomInputs& inputs) const {
     const auto outputs =
         run_capi(shared_context(), problem, sizes,
-                 {inputs.q, inputs.k, inputs.v, inputs.grad_o, inputs.sink}, all_passes());
+                 {inputs.q, inputs.k, inputs.v, inputs.grad_o, inputs.sink}, with_small_tiles());
     EXPECT_TRUE(outputs.ok()) << outputs.status().to_string();
     return outputs.ok() ? *outputs : CapiOutputs{};
   }
@@ -114,7 +121,7 @@ TEST_P(FamilyRules, HoldForEveryLength) {
                                   {65, 65}, {7, 60}, {20, 7}, {64, 0}, {0, 64},  {131, 67}};
       for (const auto& pair : pairs)
         check_against_reference(problem, make_sizes(1, 2, 1, pair[0], pair[1]), InputKind::kGauss,
-                                all_passes());
+                                with_small_tiles());
     }
   }
 }
@@ -300,7 +307,7 @@ class Sinks : public testing::TestWithParam<Member> {
   CapiOutputs run(const Problem& problem, const std::vector<float>& sink) const {
     const auto outputs =
         run_capi(shared_context(), problem, sizes_,
-                 {random_.q, random_.k, random_.v, random_.grad_o, sink}, all_passes());
+                 {random_.q, random_.k, random_.v, random_.grad_o, sink}, with_small_tiles());
     EXPECT_TRUE(outputs.ok()) << outputs.status().to_string();
     return outputs.ok() ? *outputs : CapiOutputs{};
   }

@@ -18,13 +18,10 @@ CapiOptions aligned(uint32_t passes = LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACK
   return options;
 }
 
-// For what does not depend on a schedule. Hopper's kernels of the default tiles take twice as long
-// to compile; golden_test, Lengths, HeadDim, Data and the counters have those.
-CapiOptions small_tiles(uint32_t passes = LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD) {
+// golden_test, Lengths, HeadDim, data_seeds_test and the counters have Hopper's default tiles.
+CapiOptions with_small_tiles(uint32_t passes = LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD) {
   CapiOptions options = aligned(passes);
-  if (test_target() == "sm_90a")
-    options.schedule_json = R"({"forward": {"block_cols": 32}, "dkdv": {"block_cols": 16},
-                                "dq": {"block_cols": 16}, "hopper": {"score_cols": 32}})";
+  options.schedule_json = small_tiles();
   return options;
 }
 
@@ -130,7 +127,7 @@ TEST(HeadDimV, DiffersFromHeadDim) {
     Problem problem = make_problem(pair[0], dtype);
     problem.head_dim_v = pair[1];
     check_against_reference(problem, make_sizes(1, 1, 1, 70, 70), InputKind::kGauss,
-                            is_default ? aligned(kAllPasses) : small_tiles(kAllPasses));
+                            is_default ? aligned(kAllPasses) : with_small_tiles(kAllPasses));
     is_default = !is_default;
   }
 }
@@ -147,7 +144,7 @@ TEST_P(Power, OfEveryKernel) {
   for (const auto& [dtype, causal] : types_and_masks(turn_of_power(GetParam())))
     check_against_reference(make_problem(64, dtype, causal, GetParam()),
                             make_sizes(1, 1, 1, 97, 97), InputKind::kGauss,
-                            small_tiles(kAllPasses));
+                            with_small_tiles(kAllPasses));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Power, testing::ValuesIn(kPowers), testing::PrintToStringParamName());
@@ -159,9 +156,9 @@ TEST_P(Data, EveryDtypeAndPower) {
     for (int p : {0, 1, 15}) {
       if (p == 1 && dtype != DType::kBf16) continue;
       check_against_reference(make_problem(64, dtype, true, p), make_sizes(1, 2, 2, 130, 130),
-                              GetParam(), aligned(kAllPasses));
+                              GetParam(), with_small_tiles(kAllPasses));
       check_against_reference(make_problem(128, dtype, false, p), make_sizes(1, 1, 1, 67, 67),
-                              GetParam(), aligned());
+                              GetParam(), with_small_tiles());
     }
   }
 }
@@ -184,7 +181,7 @@ TEST(ShiftedData, EveryPower) {
     for (DType dtype : {DType::kBf16, DType::kFp16}) {
       const bool causal = (dtype == DType::kBf16) == (p == 3);
       check_against_reference(make_problem(64, dtype, causal, p), make_sizes(1, 2, 2, 200, 200),
-                              InputKind::kShifted, small_tiles(kAllPasses));
+                              InputKind::kShifted, with_small_tiles(kAllPasses));
     }
   }
 }
@@ -197,7 +194,7 @@ TEST(Offset, SmallLargeAndNone) {
       Problem problem = make_problem(64, DType::kBf16, true, p);
       problem.offset = offset;
       check_against_reference(problem, make_sizes(1, 1, 1, 100, 100), InputKind::kGauss,
-                              p == 15 ? small_tiles(kAllPasses) : small_tiles());
+                              p == 15 ? with_small_tiles(kAllPasses) : with_small_tiles());
       if (p != 15 || !has_kernels_of_its_own(DType::kFp32)) continue;
       problem.dtype = DType::kFp32;
       check_against_reference(problem, make_sizes(1, 1, 1, 100, 100), InputKind::kGauss, aligned());
@@ -209,7 +206,7 @@ TEST(Heads, GroupsAndBatches) {
   const int64_t heads[][2] = {{1, 1}, {4, 4}, {4, 2}, {6, 2}, {8, 1}};
   for (const auto& pair : heads)
     check_against_reference(make_problem(32), make_sizes(3, pair[0], pair[1], 50, 66),
-                            InputKind::kGauss, small_tiles());
+                            InputKind::kGauss, with_small_tiles());
 }
 
 // fp16 and fp32 with few columns, bf16 with many.

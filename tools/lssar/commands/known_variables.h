@@ -17,6 +17,7 @@ inline const std::vector<std::string>& known_variables() {
       "LSSAR_DEBUG_WAITS",
       "LSSAR_DEVICE",
       "LSSAR_DUMP_DIR",
+      "LSSAR_FAST_COMPILE",
       "LSSAR_LIBRARY",
       "LSSAR_LLVM_PATH",
       "LSSAR_LOG",
