@@ -25,6 +25,17 @@ inline constexpr InputKind kSpecialKinds[] = {
     InputKind::kTies,  InputKind::kNearTies,  InputKind::kZeros,
     InputKind::kHuge,  InputKind::kLocal,     InputKind::kShifted};
 
+// One of the targets. Where a test has many kernels, each is compiled for one target in turn.
+inline std::vector<std::string> target_in_turn(size_t turn) {
+  const std::vector<std::string> all = cpu_target_names();
+  return {all[turn % all.size()]};
+}
+
+// Of a power: in fp32 another one than in 16 bits.
+inline size_t turn_of_power(DType dtype, int p, double offset) {
+  return static_cast<size_t>(p % 2 + (dtype == DType::kFp32 ? 1 : 0) + (offset == 1.0 ? 0 : 1));
+}
+
 inline Sizes sizes_with(int64_t batch, int64_t heads, int64_t kv_heads, int64_t seq_q,
                         int64_t seq_k) {
   Sizes sizes;
