@@ -1,4 +1,5 @@
 // Which schedules are one candidate: those whose kernels have the same source.
+#include <algorithm>
 #include <set>
 
 #include "autotune/space/dimensions.h"
@@ -9,10 +10,20 @@ namespace {
 
 using nlohmann::json;
 
+// The first algorithm, with two values of each dimension whose values are steps of one scale: each
+// value is emitted with all combinations of the others, and a third would find what two find.
+Algorithm with_few_steps(const Case& c) {
+  Algorithm algorithm = c.space().algorithms[0];
+  for (Dimension& dimension : algorithm.thread)
+    if (dimension.name == "hopper.head_group" || dimension.name == "softplus_degree")
+      dimension.values.resize(std::min<size_t>(dimension.values.size(), 2));
+  return algorithm;
+}
+
 TEST(SearchSpace, SchedulesOfOneSourceAreOneCandidate) {
   for (const Pass pass : {Pass::kForward, Pass::kBackward}) {
     const Case c = make_case(pass, 64, "sm_90a");
-    const Algorithm algorithm = c.space().algorithms[0];
+    const Algorithm algorithm = with_few_steps(c);
     Enumeration found;
     enumerate_threads(c.problem, c.target, algorithm, algorithm.schedule, &found);
     EXPECT_GT(found.duplicates, 0u);  // the automatic split of registers, given in numbers
@@ -38,9 +49,9 @@ TEST(SearchSpace, SchedulesOfOneSourceAreOneCandidate) {
 }
 
 TEST(SearchSpace, BlockCandidatesHaveSourcesOfTheirOwn) {
-  for (const Case& c : {make_case(Pass::kForward, 64, "sm_90a"),
-                        make_case(Pass::kBackward, 64, "sm_90a"),
-                        make_case(Pass::kForward, 64, "x86-64-v3")}) {
+  for (const Case& c :
+       {make_case(Pass::kForward, 64, "sm_90a"), make_case(Pass::kBackward, 64, "sm_90a"),
+        make_case(Pass::kForward, 64, "x86-64-v3")}) {
     std::set<std::string> sources;
     size_t taken = 0;
     for (const Algorithm& algorithm : c.space().algorithms) {
@@ -69,13 +80,14 @@ TEST(SearchSpace, ACandidateSeenBeforeIsADuplicate) {
 // Changes every field by itself: if the canonical form ignores the change, so does the source.
 TEST(SearchSpace, TheCanonicalFormForgetsOnlyWhatTheSourceDoesNotHold) {
   std::vector<Case> cases = {
-      make_case(Pass::kForward, 64, "sm_90a"), make_case(Pass::kForward, 64, "sm_80"),
-      make_case(Pass::kBackward, 64, "sm_90a"), make_case(Pass::kBackward, 64, "sm_80"),
+      make_case(Pass::kForward, 64, "sm_90a"),    make_case(Pass::kForward, 64, "sm_80"),
+      make_case(Pass::kBackward, 64, "sm_90a"),   make_case(Pass::kBackward, 64, "sm_80"),
       make_case(Pass::kForward, 64, "x86-64-v3"), make_case(Pass::kBackward, 64, "x86-64-v4")};
   int forgotten = 0;
   for (const Case& c : cases) {
-    for (const Algorithm& algorithm : c.space().algorithms) {
-      const Schedule base = algorithm.schedule;
+    const std::vector<Algorithm> algorithms = c.space().algorithms;
+    for (size_t i = 0; i < algorithms.size(); i += 2) {  // those between differ in one choice
+      const Schedule base = algorithms[i].schedule;
       const std::string source = source_of(c, base);
       const json fields = to_json(base).flatten();
       for (const auto& [path, value] : fields.items()) {
@@ -92,8 +104,7 @@ TEST(SearchSpace, TheCanonicalFormForgetsOnlyWhatTheSourceDoesNotHold) {
         const bool is_same =
             canonical_schedule(other, c.problem) == canonical_schedule(base, c.problem);
         forgotten += is_same ? 1 : 0;
-        EXPECT_EQ(is_same, source_of(c, other) == source)
-            << path << " of " << to_string(base);
+        EXPECT_EQ(is_same, source_of(c, other) == source) << path << " of " << to_string(base);
       }
     }
   }
