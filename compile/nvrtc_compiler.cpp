@@ -25,7 +25,7 @@ namespace {
 //   -no-cache: NVRTC's own disk cache would only duplicate ours.
 constexpr const char* kOptionalOptions[] = {"-minimal", "-no-cache"};
 
-// Half the time to compile, for kernels that run slower (NVRTC 13). It puts arrays into local
+// 3/5 of the time to compile, for kernels that run slower (NVRTC 13). It puts arrays into local
 // memory, where a wgmma in flight must not have its accumulators: targets with a suffix, which have
 // wgmma, do without it.
 constexpr const char* kFastOption = "-Ofc=mid";
