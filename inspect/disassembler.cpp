@@ -94,10 +94,13 @@ Result<std::string> find_disassembler() {
                   kProgram, kHowToGet));
 }
 
-Result<std::string> disassemble(const std::string& cubin) {
+Result<std::string> disassemble(const std::string& cubin, ListingWords words) {
   LSSAR_ASSIGN_OR_RETURN(const std::string program, find_disassembler());
   LSSAR_ASSIGN_OR_RETURN(const TemporaryFile file, TemporaryFile::create("kernel.cubin", cubin));
-  LSSAR_ASSIGN_OR_RETURN(ProgramResult result, run_program({program, "-c", "-g", file.path()}));
+  std::vector<std::string> command = {program, "-c", "-g"};
+  if (words == ListingWords::kShown) command.push_back("-hex");
+  command.push_back(file.path());
+  LSSAR_ASSIGN_OR_RETURN(ProgramResult result, run_program(command));
   if (result.exit_code != 0) {
     return io_error(fmt::format("{} ended with {}: {}", program, result.exit_code, result.err));
   }

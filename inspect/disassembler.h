@@ -3,6 +3,7 @@
 // Threads: any number at once.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "base/status.h"
@@ -14,8 +15,12 @@ namespace lssar {
 // usual Python folders. kMissing says where it was looked for and how to get one.
 Result<std::string> find_disassembler();
 
-// A listing with labels, and with the source's lines if the cubin has them (-lineinfo). Errors:
-// those of find_disassembler. kIoError: it failed; the message has its output.
-Result<std::string> disassemble(const std::string& cubin);
+enum class ListingWords : uint8_t { kLeftOut, kShown };
+
+// A listing with labels, and with the source's lines if the cubin has them (-lineinfo). With
+// kShown the words of each instruction follow it. Errors: those of find_disassembler. kIoError: it
+// failed; the message has its output.
+Result<std::string> disassemble(const std::string& cubin,
+                                ListingWords words = ListingWords::kLeftOut);
 
 }  // namespace lssar

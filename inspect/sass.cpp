@@ -136,7 +136,8 @@ class Parser {
   void read_instruction(std::string_view text) {
     const size_t close = text.find("*/");
     const size_t end = text.rfind(';');
-    if (close == text.npos || end == text.npos || end < close) return;
+    if (end == text.npos) return read_upper_word(text);
+    if (close == text.npos || end < close) return;
     SassInstruction in;
     const auto parsed = std::from_chars(text.data() + 2, text.data() + close, in.address, 16);
     if (parsed.ec != std::errc() || parsed.ptr != text.data() + close) return;
@@ -154,6 +155,17 @@ class Parser {
     // A comment after the instruction may list the targets of an indirect branch.
     note_branch(in, trimmed(body.substr(space)), text.substr(end));
     pending_.back().kernel.instructions.push_back(std::move(in));
+  }
+
+  // `/* 0x000fe40000000f00 */`, on the line after the instruction that it belongs to (-hex).
+  void read_upper_word(std::string_view text) {
+    constexpr std::string_view kWord = "/* 0x";
+    auto& instructions = pending_.back().kernel.instructions;
+    if (text.rfind(kWord, 0) != 0 || instructions.empty()) return;
+    uint64_t word = 0;
+    const char* const first = text.data() + kWord.size();
+    const auto parsed = std::from_chars(first, text.data() + text.size(), word, 16);
+    if (parsed.ec == std::errc()) instructions.back().control = decode_control(word);
   }
 
   void note_branch(const SassInstruction& in, std::string_view operands, std::string_view comment) {
@@ -194,6 +206,7 @@ class Parser {
       branches.push_back(std::move(resolved));
     }
     pending->kernel.loops = find_loops(pending->kernel.instructions, branches);
+    pending->kernel.branches = std::move(branches);
   }
 
   std::vector<Pending> pending_;
@@ -217,6 +230,17 @@ SassClass sass_class(std::string_view opcode) {
     found = table.find(base);
   }
   return found == table.end() ? SassClass::kOther : found->second;
+}
+
+SassControl decode_control(uint64_t upper_word) {
+  const uint64_t bits = upper_word >> 41;
+  SassControl control;
+  control.stall = int(bits & 15);
+  control.yields = (bits >> 4 & 1) == 0;
+  control.write_scoreboard = int(bits >> 5 & 7);
+  control.read_scoreboard = int(bits >> 8 & 7);
+  control.waits = uint32_t(bits >> 11 & 63);
+  return control;
 }
 
 SassCounts SassKernel::counts() const {

@@ -176,6 +176,7 @@ SassLoop describe(const BlockLoop& loop, const std::vector<BlockLoop>& all, cons
                   const std::vector<SassInstruction>& instructions) {
   SassLoop out;
   out.first_address = ~0u;
+  out.header = flow.blocks()[size_t(loop.header)].first;
   for (const BlockLoop& other : all) out.depth += is_within(loop, other);
   for (size_t b = 0; b < loop.has.size(); ++b) {
     if (!loop.has[b]) continue;

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "codegen/emitted_file.h"
 #include "inspect/inspection_diff.h"
+#include "inspect/timing/kernel_timing.h"
 #include "tools/lssar/commands/subcommands.h"
 #include "tools/lssar/options/engine_to_compile.h"
 #include "tools/lssar/options/kernel_variation.h"
@@ -28,6 +29,7 @@ struct InspectOptions {
   std::string view = "summary";
   std::vector<std::string> diff;
   bool no_count = false;
+  bool timing = false;
   bool json = false;
 };
 
@@ -105,6 +107,42 @@ Result<std::string> view_of(const Inspection& inspection, const std::string& vie
   return view == "sass" ? inspection.listing : side_by_side(inspection);
 }
 
+Status check_timing(const InspectOptions& options) {
+  if (options.timing && (options.view != "summary" || !options.diff.empty()))
+    return invalid_argument("--timing: it is shown with the summary, not with --view or --diff");
+  return {};
+}
+
+bool is_cubin(const std::string& path) { return path.ends_with(".cubin"); }
+
+// A cubin of another compiler: nothing but its timing can be shown.
+Result<int> time_cubin(const InspectOptions& options) {
+  if (!options.timing)
+    return invalid_argument(fmt::format("{}: a cubin can only be timed: --timing", options.what));
+  LSSAR_ASSIGN_OR_RETURN(const std::string cubin, read_file(options.what));
+  LSSAR_ASSIGN_OR_RETURN(const Problem problem, options.problem.problem());
+  LSSAR_ASSIGN_OR_RETURN(const std::vector<KernelTiming> timing, cubin_timing(cubin, problem.pass));
+  if (options.json) {
+    print_json({{"timing", to_json(timing)}});
+  } else {
+    print_text("{}", timing_text(timing));
+  }
+  return static_cast<int>(kDone);
+}
+
+Result<int> show_json(const Inspection& inspection, const KernelVariation& kernel,
+                      const InspectOptions& options) {
+  nlohmann::json json = to_json(inspection);
+  describe_choice(kernel.choice, &json);
+  if (options.timing) {
+    LSSAR_ASSIGN_OR_RETURN(const std::vector<KernelTiming> timing,
+                           inspection_timing(inspection, kernel.problem.pass, kernel.target));
+    json["timing"] = to_json(timing);
+  }
+  print_json(json);
+  return static_cast<int>(kDone);
+}
+
 Result<int> inspect_all(InspectOptions options) {
   const char* const views[] = {"summary", "source", "ptx", "sass", "side"};
   if (std::find(std::begin(views), std::end(views), options.view) == std::end(views)) {
@@ -112,16 +150,18 @@ Result<int> inspect_all(InspectOptions options) {
         fmt::format("--view = {}: allowed are {}", options.view, fmt::join(views, ", ")));
   }
   if (options.view != "summary" && options.diff.empty() && !options.json) options.no_count = true;
+  LSSAR_RETURN_IF_ERROR(check_timing(options));
+  if (is_cubin(options.what)) return time_cubin(options);
   LSSAR_ASSIGN_OR_RETURN(const KernelVariation kernel, described(options));
   if (!options.diff.empty()) return show_diff(kernel, options);
   LSSAR_ASSIGN_OR_RETURN(const Inspection inspection, inspect_kernel(kernel, options));
-  if (options.json) {
-    nlohmann::json json = to_json(inspection);
-    describe_choice(kernel.choice, &json);
-    print_json(json);
-    return static_cast<int>(kDone);
+  if (options.json) return show_json(inspection, kernel, options);
+  LSSAR_ASSIGN_OR_RETURN(std::string text, view_of(inspection, options.view));
+  if (options.timing) {
+    LSSAR_ASSIGN_OR_RETURN(const std::vector<KernelTiming> timing,
+                           inspection_timing(inspection, kernel.problem.pass, kernel.target));
+    text += timing_text(timing);
   }
-  LSSAR_ASSIGN_OR_RETURN(const std::string text, view_of(inspection, options.view));
   // The other views are files: source, PTX, machine code.
   if (!options.execution.quiet())
     print_choice(options.view == "summary" ? stdout : stderr, kernel.choice);
@@ -137,7 +177,7 @@ void add_inspect(CLI::App& app, Action* action) {
   sub->add_option(
          "what", options->what,
          "a source that lssar emit wrote (edited or not), or a key of the binary cache or its "
-         "first digits (lssar cache ls); else the problem's kernel")
+         "first digits (lssar cache ls), or with --timing a .cubin; else the problem's kernel")
       ->type_name("KERNEL");
   options->problem.add_to(*sub);
   options->schedule.add_to(*sub, "architecture to make it for (default: the device's own)");
@@ -155,6 +195,9 @@ void add_inspect(CLI::App& app, Action* action) {
       ->expected(2);
   sub->add_flag("--no-count", options->no_count, "do not run it on the counting virtual device")
       ->group("Inspection");
+  sub->add_flag("--timing", options->timing,
+                "also predict the clocks of each hot loop from its machine code (sm_90a)")
+      ->group("Inspection");
   sub->add_flag("--json", options->json, "the summary as a JSON object")->group("Inspection");
   sub->footer(
       "\nMachine code needs NVRTC and NVIDIA's nvdisasm, that of a CPU objdump. Where one is\n"
@@ -162,6 +205,7 @@ void add_inspect(CLI::App& app, Action* action) {
       "virtual device, of at most 1024 keys; kernels of CPUs are not counted.\n\n"
       "Examples:\n"
       "  lssar inspect --head-dim 128 --target sm_90a --device virtual\n"
+      "  lssar inspect --head-dim 128 --target sm_90a --device virtual --timing --no-count\n"
       "  lssar inspect --head-dim 64 --diff p=3 p=15\n"
       "  lssar inspect --diff forward.block_cols=32 forward.block_cols=64\n\n"
       "Example:\n  lssar inspect --view side\n\n" +

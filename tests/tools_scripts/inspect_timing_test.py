@@ -1,0 +1,101 @@
+"""`lssar inspect --timing` of a real kernel: the softmax forward for sm_90a at head dimension 64.
+
+What its loops compute is known, so some of the prediction can be counted without machine code: an SM
+multiplies 2048 pairs of 16-bit numbers in a clock, and a score takes 64 of them in pass 1, 128 in pass 2,
+and one exponential in both.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+LSSAR, NVCC, TOOLS = sys.argv[1:4]
+del sys.argv[1:4]
+sys.path.insert(0, TOOLS)
+import sass_loops
+
+SKIPPED = 77
+HEAD_DIM = 64
+PAIRS_PER_CLOCK = 2048
+LANES = 128  # threads of a warp group
+
+
+def inspected(*options):
+    problem = f"--head-dim {HEAD_DIM} --score softmax --target sm_90a --device virtual".split()
+    environment = dict(os.environ, LSSAR_NVDISASM=sass_loops.find_nvdisasm(None))
+    return subprocess.run(
+        [LSSAR, "inspect", *problem, "--timing", "--no-count", *options],
+        capture_output=True, text=True, check=False, env=environment,
+    )  # fmt: skip
+
+
+class SoftmaxForward(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        done = inspected("--json")
+        if done.returncode != 0:
+            raise AssertionError(done.stderr)
+        cls.loops = json.loads(done.stdout)["timing"]
+
+    def ways(self):
+        return [(loop, way) for loop in self.loops for way in loop["ways"]]
+
+    def test_both_passes_are_timed(self):
+        self.assertEqual([loop["kernel"] for loop in self.loops], ["lssar_forward"] * 2)
+        for loop in self.loops:
+            self.assertEqual(len(loop["ways"]), 1)  # softmax has one evaluator
+
+    def test_products_are_those_of_the_scores(self):
+        for (_, way), products in zip(self.ways(), (1, 2)):
+            expected = way["scores"] * HEAD_DIM * products / PAIRS_PER_CLOCK
+            self.assertGreaterEqual(way["bounds"]["tensor"], expected)
+            # Row sums may be small products, too.
+            self.assertLess(way["bounds"]["tensor"], 1.2 * expected)
+
+    def test_one_exponential_per_score(self):
+        for loop, way in self.ways():
+            scores = way["scores"] / LANES / loop["warps_per_scheduler"]
+            self.assertGreaterEqual(way["special"], scores)
+            self.assertLess(way["special"], 1.1 * scores)
+
+    def test_no_resource_is_faster_than_its_rate_and_the_order_costs_less_than_twice(self):
+        for _, way in self.ways():
+            bound = max(way["bounds"].values())
+            self.assertGreaterEqual(way["predicted_clocks"], 0.999 * bound)
+            self.assertLess(way["predicted_clocks"], 2 * bound)
+
+    def test_every_clock_went_somewhere(self):
+        for _, way in self.ways():
+            self.assertAlmostEqual(sum(way["uses"].values()), way["predicted_clocks"], places=3)
+            self.assertAlmostEqual(way["uses"]["issue"], way["instructions"], places=3)
+
+    def test_text(self):
+        done = inspected()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("Timing, predicted from machine code", done.stdout)
+        self.assertIn(f"({self.loops[0]['ways'][0]['scores']} scores)", done.stdout)
+
+    def test_a_portable_kernel_is_refused(self):
+        done = inspected("--target", "sm_80")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("only Hopper kernels (sm_90a) are timed", done.stderr)
+
+    def test_not_with_another_view(self):
+        done = inspected("--view", "sass")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("--timing: it is shown with the summary", done.stderr)
+
+
+if __name__ == "__main__":
+    try:
+        sass_loops.find_nvdisasm(None)
+    except sass_loops.Problem as problem:
+        print(f"SKIPPED: {problem}")
+        sys.exit(SKIPPED)
+    if not pathlib.Path(NVCC).is_file():
+        print(f"SKIPPED: no CUDA toolkit ({NVCC})")
+        sys.exit(SKIPPED)
+    unittest.main()
