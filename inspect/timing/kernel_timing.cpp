@@ -50,19 +50,13 @@ Result<WayTiming> time_way(const SassKernel& kernel, const LoopWay& way, const K
   return out;
 }
 
-constexpr const char* kHopper = "sm_90a";
-
-Result<double> l2_bytes_per_clock(const std::string& target) {
-  LSSAR_ASSIGN_OR_RETURN(const GpuModel gpu, gpu_model(target));
-  return gpu.l2_gbps / gpu.clock_ghz / gpu.num_sms;
-}
-
 Status nothing_to_time() {
   return unsupported(
       "--timing: no kernel of it has HGMMA (wgmma); only Hopper kernels (sm_90a) are timed");
 }
 
 Result<KernelShape> shape_of(const StepFacts& facts, Pass pass, const Target& target) {
+  LSSAR_ASSIGN_OR_RETURN(const GpuModel gpu, gpu_model(target.name()));
   KernelShape shape;
   shape.threads = facts.step.threads;
   shape.blocks_per_sm = std::max(1, facts.occupancy.blocks);
@@ -70,7 +64,7 @@ Result<KernelShape> shape_of(const StepFacts& facts, Pass pass, const Target& ta
     shape.blocks_per_sm = std::min(shape.blocks_per_sm, facts.step.blocks_per_sm);
   shape.cluster = facts.step.cluster;
   shape.is_backward = pass == Pass::kBackward;
-  LSSAR_ASSIGN_OR_RETURN(shape.l2_bytes_per_clock, l2_bytes_per_clock(target.name()));
+  shape.l2_bytes_per_clock = gpu.l2_gbps / gpu.clock_ghz / gpu.num_sms;
   return shape;
 }
 
@@ -134,7 +128,6 @@ Result<std::vector<KernelTiming>> cubin_timing(const std::string& cubin, Pass pa
   LSSAR_ASSIGN_OR_RETURN(const std::vector<SassKernel> kernels, parse_sass(listing));
   KernelShape shape;
   shape.is_backward = pass == Pass::kBackward;
-  LSSAR_ASSIGN_OR_RETURN(shape.l2_bytes_per_clock, l2_bytes_per_clock(kHopper));
   std::vector<KernelTiming> timed;
   for (const SassKernel& kernel : kernels) {
     if (!has_opcode(kernel, "HGMMA")) continue;

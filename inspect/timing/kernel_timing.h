@@ -60,9 +60,9 @@ Result<KernelTiming> kernel_timing(const SassKernel& kernel, const KernelShape& 
 Result<std::vector<KernelTiming>> inspection_timing(const Inspection& inspection, Pass pass,
                                                     const Target& target);
 
-// Those of any cubin for sm_90a, such as one of nvcc. Where it does not say how its kernels are
-// launched, they are taken to fill an SM with one block. Errors: as inspection_timing, and those of
-// disassemble.
+// Those of any cubin for sm_90a, such as one of nvcc. It does not say how its kernels are launched:
+// a block is taken to fill an SM, and the L2, whose tiles a cluster may share, is never waited for.
+// Errors: as inspection_timing, and those of disassemble.
 Result<std::vector<KernelTiming>> cubin_timing(const std::string& cubin, Pass pass);
 
 std::string timing_text(const std::vector<KernelTiming>& kernels);

@@ -182,6 +182,8 @@ TEST(TimingSimulator, TilesComeAsFastAsTheL2SendsThem) {
   EXPECT_EQ(timing.data_bound, 2 * 128 * 32 / 8);
   EXPECT_EQ(timing.clocks, timing.data_bound);
   EXPECT_GT(use(timing, ClockUse::kData), 500);
+  // Also on a way that goes around the test, because another one was made before.
+  EXPECT_EQ(timed(product, slow).clocks, timing.data_bound);
   slow.l2_bytes_per_clock = 4000;
   EXPECT_LT(timed(loop, slow).clocks, 250);
 }

@@ -1,8 +1,8 @@
 """`lssar inspect --timing` of a real kernel: the softmax forward for sm_90a at head dimension 64.
 
-What its loops compute is known, so some of the prediction can be counted without machine code: an SM
-multiplies 2048 pairs of 16-bit numbers in a clock, and a score takes 64 of them in pass 1, 128 in pass 2,
-and one exponential in both.
+What its loop computes is known, so some of the prediction can be counted without machine code: an SM
+multiplies 2048 pairs of 16-bit numbers in a clock, and a score takes 64 of them with k, 64 with v, and one
+exponential.
 """
 
 import json
@@ -23,8 +23,8 @@ PAIRS_PER_CLOCK = 2048
 LANES = 128  # threads of a warp group
 
 
-def inspected(*options):
-    problem = f"--head-dim {HEAD_DIM} --score softmax --target sm_90a --device virtual".split()
+def inspected(*options, target="sm_90a"):
+    problem = f"--head-dim {HEAD_DIM} --score softmax --target {target} --device virtual".split()
     environment = dict(os.environ, LSSAR_NVDISASM=sass_loops.find_nvdisasm(None))
     return subprocess.run(
         [LSSAR, "inspect", *problem, "--timing", "--no-count", *options],
@@ -43,14 +43,13 @@ class SoftmaxForward(unittest.TestCase):
     def ways(self):
         return [(loop, way) for loop in self.loops for way in loop["ways"]]
 
-    def test_both_passes_are_timed(self):
-        self.assertEqual([loop["kernel"] for loop in self.loops], ["lssar_forward"] * 2)
-        for loop in self.loops:
-            self.assertEqual(len(loop["ways"]), 1)  # softmax has one evaluator
+    def test_its_loop_is_timed(self):
+        self.assertEqual([loop["kernel"] for loop in self.loops], ["lssar_forward"])
+        self.assertEqual(len(self.loops[0]["ways"]), 1)  # softmax has one evaluator
 
     def test_products_are_those_of_the_scores(self):
-        for (_, way), products in zip(self.ways(), (1, 2)):
-            expected = way["scores"] * HEAD_DIM * products / PAIRS_PER_CLOCK
+        for _, way in self.ways():
+            expected = way["scores"] * 2 * HEAD_DIM / PAIRS_PER_CLOCK
             self.assertGreaterEqual(way["bounds"]["tensor"], expected)
             # Row sums may be small products, too.
             self.assertLess(way["bounds"]["tensor"], 1.2 * expected)
@@ -64,7 +63,8 @@ class SoftmaxForward(unittest.TestCase):
     def test_no_resource_is_faster_than_its_rate_and_the_order_costs_less_than_twice(self):
         for _, way in self.ways():
             bound = max(way["bounds"].values())
-            self.assertGreaterEqual(way["predicted_clocks"], 0.999 * bound)
+            # Warps are averaged over a few iterations, so a bound may be missed by a little.
+            self.assertGreaterEqual(way["predicted_clocks"], 0.99 * bound)
             self.assertLess(way["predicted_clocks"], 2 * bound)
 
     def test_every_clock_went_somewhere(self):
@@ -79,7 +79,7 @@ class SoftmaxForward(unittest.TestCase):
         self.assertIn(f"({self.loops[0]['ways'][0]['scores']} scores)", done.stdout)
 
     def test_a_portable_kernel_is_refused(self):
-        done = inspected("--target", "sm_80")
+        done = inspected(target="sm_80")
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("only Hopper kernels (sm_90a) are timed", done.stderr)
 
