@@ -121,7 +121,7 @@ def clocks_of(row, options):
 
 
 def table(options):
-    lines = ["| kernel | clocks per score | bound | predicted | published | error |", "| --- | --- | --- | --- | --- | --- |"]
+    lines = ["| kernel | clocks per score | bound | predicted | published | error |", "|" + " --- |" * 6]
     clock = None
     for row in ROWS:
         if options.only and row.instance not in options.only:
@@ -146,7 +146,7 @@ def main(arguments):
         parser.add_argument(name, type=pathlib.Path, required=True, metavar="DIR")
     parser.add_argument("--lssar", default="build/release/bin/lssar", metavar="PROGRAM")
     parser.add_argument("--nvcc", default="nvcc", metavar="PROGRAM")
-    parser.add_argument("--only", action="append", metavar="INSTANCE", help="rows of these instances, as fwd_hdim128_bf16")
+    parser.add_argument("--only", action="append", metavar="INSTANCE", help="rows of this instance: fwd_hdim128_bf16")
     options = parser.parse_args(arguments)
     options.cubins.mkdir(parents=True, exist_ok=True)
     try:

@@ -83,6 +83,17 @@ class SoftmaxForward(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("only Hopper kernels (sm_90a) are timed", done.stderr)
 
+    def test_a_cubin_can_only_be_timed(self):
+        for options, said in (
+            ([], "other.cubin: a cubin can only be timed: --timing"),
+            (["--timing"], "/nowhere/other.cubin"),
+        ):
+            done = subprocess.run(
+                [LSSAR, "inspect", "/nowhere/other.cubin", *options], capture_output=True, text=True, check=False
+            )
+            self.assertIn(said, done.stderr)
+            self.assertNotEqual(done.returncode, 0)
+
     def test_not_with_another_view(self):
         done = inspected("--view", "sass")
         self.assertNotEqual(done.returncode, 0)
