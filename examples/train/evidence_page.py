@@ -134,7 +134,7 @@ def write_page(path: pathlib.Path, listed: list[Spec], finished: list[dict[str, 
     runs = Runs(finished)
     own = [(attention, None) for attention in GROUPS["length"].attentions]
     reread = [(a, p) for a in ("softmax", "softmax_entropy", "lssa") for p in (None, 3, 15)]
-    few = [(attention, None) for attention in GROUPS["recall"].attentions]
+    few = [(attention, None) for attention in GROUPS["passkey"].attentions]
     drawn = loss_plot(runs)
     image = ""
     if drawn:
@@ -150,8 +150,7 @@ def write_page(path: pathlib.Path, listed: list[Spec], finished: list[dict[str, 
         "ntk": table(runs, "length", "loss", own, rope="ntk"),
         "reread": table(runs, "length", "loss", [*reread, ("lssar_p3", None), ("lssar_p15", None)]),
         "passkey": table(runs, "passkey", "accuracy", few),
-        "recall": table(runs, "recall", "accuracy", few),
-        "retrieval_reread": table(runs, "recall", "accuracy", reread),
+        "passkey_reread": table(runs, "passkey", "accuracy", reread),
         "stability": stability_table(runs),
         "precision": precision_table(path.parent / "evidence" / "precision" / "cpu.json"),
         "claims": claims(runs.values, runs.norms),
