@@ -1,7 +1,7 @@
 """Makes the runs behind docs/extrapolation.md that are missing, and the page.
 
     python -m examples.train.evidence                 all that is missing, two at a time
-    python -m examples.train.evidence --group passkey recall --minutes 60
+    python -m examples.train.evidence --group passkey stability --minutes 60
     python -m examples.train.evidence --page          the page alone, from the runs that there are
     python -m examples.train.evidence --quick --output trial    a few steps of a few runs, to try it
 

@@ -1,10 +1,12 @@
 """Writes docs/extrapolation.md and its plots from the finished runs."""
 
+import json
 import pathlib
 import statistics
 from typing import Any, Optional, Sequence
 
 from ..gpt import plot
+from . import precision
 from .evidence_claims import claims
 from .evidence_runs import GROUPS, SEEDS, Spec
 
@@ -16,7 +18,7 @@ TITLES = {
     "relu_l1": "ReLU, l1",
 }
 Rows = Sequence[tuple[str, Optional[int]]]  # attentions, and the p they are read with
-PLOTTED = ("softmax", "softmax_entropy", "lssa", "lssar_p3", "lssar_p15", "softmax_p15", "sigmoid_l1")
+PLOTTED = ("softmax", "softmax_entropy", "lssa", "lssar_p3", "lssar_p15")
 PLOT_TITLES = {"softmax_entropy": "softmax, log N"}  # what has room beside a line
 PAPER = """| length | 1K (1 x) | 2K | 4K | 8K |
 | --- | --- | --- | --- | --- |
@@ -56,6 +58,11 @@ class Runs:
                     found.append([point[key] for point in reading["points"]])
         return found
 
+    def norms(self, attention: str) -> list[list[float]]:
+        """For each seed the norms of the gradient. The warm-up has its own: the last two thirds count."""
+        curves = [run["curve"] for run in self.of("stability", attention)]
+        return [[row[2] for row in curve[len(curve) // 3 :]] for curve in curves]
+
 
 def cell(column: tuple[float, ...]) -> str:
     """Mean, and the least and the largest of several."""
@@ -80,9 +87,8 @@ def stability_table(runs: Runs) -> str:
     lines = ["| | seeds | loss at the end | median norm | largest norm |", "| --- " * 5 + "|"]
     for attention in GROUPS["stability"].attentions:
         curves = [run["curve"] for run in runs.of("stability", attention)]
-        # The warm-up has norms of its own: the last two thirds count.
-        norms = [[row[2] for row in curve[len(curve) // 3 :]] for curve in curves]
         if curves:
+            norms = runs.norms(attention)
             ends = cell(tuple(curve[-1][1] for curve in curves))
             middle, top = cell(tuple(map(statistics.median, norms))), cell(tuple(map(max, norms)))
             lines.append(f"| {title_of(attention)} | {len(curves)} | {ends} | {middle} | {top} |")
@@ -104,14 +110,20 @@ def loss_plot(runs: Runs) -> Optional[str]:
     return plot.draw([{**run, **sizes} for run in drawn])
 
 
+def precision_table(path: pathlib.Path) -> str:
+    if not path.exists():
+        return "Not measured yet.\n"
+    return precision.table(json.loads(path.read_text(encoding="utf-8")))
+
+
 def list_of_runs(runs: Runs, listed: list[Spec]) -> str:
-    """Every run of the list: the seconds its training took, or that it is missing."""
-    done = {run["name"]: run for run in runs.runs}
+    """Every run of the list: its loss at the training length, or that it is missing."""
+    done = {run["name"]: run["readings"][0]["points"][0]["loss"] for run in runs.runs}
     lines = ["| run | " + " | ".join(f"seed {s}" for s in SEEDS) + " |", "| --- " * 4 + "|"]
     for group in GROUPS:
         for attention in GROUPS[group].attentions:
             names = [spec.name for spec in listed if (spec.group, spec.attention) == (group, attention)]
-            cells = [f"{done[n]['train_seconds']:.0f} s" if n in done else "missing" for n in names]
+            cells = [f"{done[n]:.3f}" if n in done else "missing" for n in names]
             if names:
                 lines.append(f"| {group}: {title_of(attention)} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
@@ -122,7 +134,7 @@ def write_page(path: pathlib.Path, listed: list[Spec], finished: list[dict[str, 
     runs = Runs(finished)
     own = [(attention, None) for attention in GROUPS["length"].attentions]
     reread = [(a, p) for a in ("softmax", "softmax_entropy", "lssa") for p in (None, 3, 15)]
-    few = [(attention, None) for attention in GROUPS["recall"].attentions]
+    few = [(attention, None) for attention in GROUPS["passkey"].attentions]
     drawn = loss_plot(runs)
     image = ""
     if drawn:
@@ -138,10 +150,10 @@ def write_page(path: pathlib.Path, listed: list[Spec], finished: list[dict[str, 
         "ntk": table(runs, "length", "loss", own, rope="ntk"),
         "reread": table(runs, "length", "loss", [*reread, ("lssar_p3", None), ("lssar_p15", None)]),
         "passkey": table(runs, "passkey", "accuracy", few),
-        "recall": table(runs, "recall", "accuracy", few),
-        "retrieval_reread": table(runs, "recall", "accuracy", reread),
+        "passkey_reread": table(runs, "passkey", "accuracy", reread),
         "stability": stability_table(runs),
-        "claims": claims(runs.values),
+        "precision": precision_table(path.parent / "evidence" / "precision" / "cpu.json"),
+        "claims": claims(runs.values, runs.norms),
         "paper": PAPER,
         "runs": list_of_runs(runs, listed),
     }

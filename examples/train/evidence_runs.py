@@ -55,12 +55,6 @@ class Group:
 GROUPS = {
     "length": Group(_ALL, {"source": "text"}),
     "passkey": Group(_FEW, {"source": "passkey"}, {"vocab": 64}, {"steps": 300}),
-    "recall": Group(
-        _FEW,
-        {"source": "recall", "pairs": 6, "queries": 24},
-        {"vocab": 33},
-        {"batch": 32, "steps": 2000},
-    ),
     "stability": Group(_POWERS, {"source": "text"}, train={"steps": 200, "log_every": 10}, times=(1,)),
 }
 

@@ -29,7 +29,7 @@ class Quick(InFolder):
         listed = [spec.name for spec in evidence_runs.specs(quick=True)]
         self.assertEqual(sorted(x.stem for x in self.folder.glob("*.json")), sorted(listed))
         page = (self.folder / "extrapolation.md").read_text()
-        self.assertIn("**4 of 4 runs are done.**", page)
+        self.assertIn("**3 of 3 runs are done.**", page)
         self.assertNotIn("No run is done yet", page)
         self.check_run(json.loads((self.folder / f"{listed[0]}.json").read_text()))
         # One is lost and one was made with another config: these two are made again.
@@ -39,7 +39,7 @@ class Quick(InFolder):
         with mock.patch.object(evidence, "run_here") as made:
             self.assertEqual(quiet_main(*arguments)[0], 0)
         self.assertEqual([call.args[1].name for call in made.call_args_list], [listed[0], listed[2]])
-        self.assertIn("**2 of 4 runs are done.**", (self.folder / "extrapolation.md").read_text())
+        self.assertIn("**1 of 3 runs are done.**", (self.folder / "extrapolation.md").read_text())
 
     def check_run(self, run):
         self.assertEqual([len(row) for row in run["curve"]], [3] * 4)
@@ -94,14 +94,33 @@ class Page(InFolder):
         runs = [made_run("softmax", seed, [2, 3, 4, 5, 6]) for seed in (1, 2, 3)]
         runs += [made_run("lssar_p15", seed, [2.04, 3, 4, 4 + 0.3 * seed, 6]) for seed in (1, 2, 3)]
         runs += [made_run("softmax", seed, [2, 3, 4, 4 + 0.4 * seed, 6], p=15) for seed in (1, 2, 3)]
-        lines = evidence_claims.claims(evidence_page.Runs(runs).values).splitlines()[2:]
+        of = evidence_page.Runs(runs)
+        lines = evidence_claims.claims(of.values, of.norms).splitlines()[2:]
         verdicts = [line.rsplit("| ", 1)[1].rsplit(" |", 1)[0] for line in lines]
         self.assertEqual(verdicts[:3], [
             "confirmed: 2.040 and 2.000", "confirmed: 2.560 and 3.000", "confirmed: 4.600 and 5.000",
         ])  # fmt: skip
-        self.assertEqual(verdicts[5], "not confirmed: 4.800 and 5.000")  # one seed of three is worse
-        for missing in (verdicts[3], verdicts[4], verdicts[6]):
+        self.assertEqual(verdicts[4], "not confirmed: 3.960 and 0.200")
+        self.assertEqual(verdicts[7], "not confirmed: 4.800 and 5.000")  # one seed of three is worse
+        for missing in (verdicts[3], *verdicts[5:7], *verdicts[8:]):
             self.assertEqual(missing, "not tested yet: seeds are missing")
+
+    def test_claims_of_tasks_and_gradients(self):
+        runs = [made_run("softmax", seed, [2, 3, 4, 5, 6]) for seed in (1, 2, 3)]
+        runs += [made_run("lssar_p15", seed, [2, 3, 4, 5, 6]) for seed in (1, 2, 3)]
+        for run in runs:
+            run["group"] = "passkey"
+            at_eight = run["readings"][0]["points"][3]
+            at_eight["accuracy"] = 0.2 if run["attention"] == "softmax" else 0.1 * run["seed"]
+        for name, largest in (("lssar", 2.5), ("softmax", 3.0)):
+            curve = [[10 * i, 2.0, norm] for i, norm in enumerate((9.0, 1.0, largest))]
+            runs += [{"group": "stability", "attention": f"{name}_p1000", "curve": curve}] * 3
+        of = evidence_page.Runs(runs)
+        lines = evidence_claims.claims(of.values, of.norms).splitlines()[-2:]
+        verdicts = [line.rsplit("| ", 1)[1].rsplit(" |", 1)[0] for line in lines]
+        self.assertEqual(verdicts, [
+            "not confirmed: 0.200 and 0.200", "confirmed: 2.500 and 3.000",
+        ])  # fmt: skip
 
 
 if __name__ == "__main__":
