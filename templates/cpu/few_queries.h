@@ -90,7 +90,7 @@ LSSAR_HOST Floats<Config> row_products(const float* rows, i64 row_stride, const 
       acc[i] = x * (other != nullptr ? y : x) + acc[i];
     }
   };
-  LSSAR_UNROLL
+  LSSAR_ROLLED
   for (int d = 0; d < kWhole; d += Config::kLanes) add(d, Constant<false>{});
   if constexpr (kWhole != Config::kHeadDim) add(kWhole, Constant<true>{});
   return lane_sums<Config>(acc);
@@ -100,9 +100,9 @@ LSSAR_HOST Floats<Config> row_products(const float* rows, i64 row_stride, const 
 template <class Config>
 LSSAR_HOST void prefetch_keys(const typename Config::Element* keys, i64 row_stride) {
   constexpr int kLine = 64 / (int)sizeof(typename Config::Element);
-  LSSAR_UNROLL
+  LSSAR_ROLLED
   for (int i = 0; i < Config::kLanes; ++i) {
-    LSSAR_UNROLL
+    LSSAR_ROLLED
     for (int d = 0; d < Config::kHeadDim; d += kLine) __builtin_prefetch(keys + i * row_stride + d);
   }
 }

@@ -38,7 +38,7 @@ LSSAR_HOST float most_of_chunks(const float* of_chunk, i64 chunks) {
 
 // A row's sums over all chunks, and how its activations become weights.
 template <class Config>
-LSSAR_HOST RowState few_row(const AttentionParams& params, const FewSlice<Config>& slice, i64 row) {
+LSSAR_CALLED RowState few_row(const AttentionParams& params, const FewSlice<Config>& slice, i64 row) {
   RowState state = {};
   state.visible = visible_keys<Config>(params, row % slice.queries);
   if (state.visible != 0) {
@@ -194,8 +194,7 @@ LSSAR_HOST void few_values(const AttentionParams& params, u32 block, void* /*scr
     const FewLiveRange range = {first, first + (left < kFewLiveKeys ? left : kFewLiveKeys)};
     i64 row = 0;
     for (; row + 4 <= slice.rows; row += 4) add_few_rows<Config, 4>(params, of, row, live, range);
-    for (; row + 2 <= slice.rows; row += 2) add_few_rows<Config, 2>(params, of, row, live, range);
-    if (row < slice.rows) add_few_rows<Config, 1>(params, of, row, live, range);
+    for (; row < slice.rows; ++row) add_few_rows<Config, 1>(params, of, row, live, range);
   }
 }
 
