@@ -167,9 +167,9 @@ std::string config_source(const Problem& problem, const Schedule& schedule, cons
       "// 2^x for x in [-1/2, 1/2]; P(u) with log2(1 + u) = u P(u) for u in [0, 1]; u^(p - 1)");
   out.line("// where u > 0; u^p.");
   write_exp2_polynomial(out, problem);
-  write_polynomial(
-      out, "softplus", "kSoftplusTerms",
-      softplus_coefficients(is_general(problem) ? kMaxSoftplusDegree : schedule.softplus_degree));
+  write_polynomial(out, "softplus", "kSoftplusTerms",
+                   softplus_coefficients(is_general(problem) ? kMaxSoftplusDegree
+                                                             : schedule.softplus_degree));
   write_powers(out, problem);
   if (is_general(problem)) write_score_functions(out, problem, true);
   out.close(";");
@@ -195,10 +195,10 @@ CpuStep cpu_step(const std::string& call, GridRows grid_rows, int rows_per_block
 }
 
 CpuStep dkdv_step(const Problem& problem, const Schedule& schedule, const Target& target) {
-  return cpu_step(
-      "backward_dkdv", GridRows::kKeys, cpu_grad_keys(schedule),
-      cpu_dkdv_scratch_bytes(problem, schedule, target),
-      sums_dq(schedule) ? "sizeof(DkdvScratch) + sizeof(QuerySums)" : "sizeof(DkdvScratch)");
+  return cpu_step("backward_dkdv", GridRows::kKeys, cpu_grad_keys(schedule),
+                  cpu_dkdv_scratch_bytes(problem, schedule, target),
+                  sums_dq(schedule) ? "sizeof(DkdvScratch) + sizeof(QuerySums)"
+                                    : "sizeof(DkdvScratch)");
 }
 
 CpuStep dq_step(const Problem& problem, const Schedule& schedule, const Target& target) {
