@@ -66,6 +66,8 @@ json to_json(const LaunchStep& step) {
           {"packed_rows", step.packed_rows},
           {"threads", step.threads},
           {"shared_bytes", step.shared_bytes},
+          {"least_rows", step.least_rows},
+          {"most_rows", step.most_rows},
           {"maps", std::move(maps)},
           {"is_persistent", step.is_persistent},
           {"blocks_per_sm", step.blocks_per_sm},
@@ -85,6 +87,8 @@ Result<LaunchStep> launch_step_from_json(const json& from) {
                     step.packed_rows);
   fields.need_whole("threads", 1, 1024, step.threads);
   fields.need_whole("shared_bytes", 0, 1 << 20, step.shared_bytes);
+  fields.need_whole("least_rows", 0, 1 << 16, step.least_rows);
+  fields.need_whole("most_rows", 0, 1 << 16, step.most_rows);
   fields.read("is_persistent", step.is_persistent);
   fields.need_whole("blocks_per_sm", 1, 64, step.blocks_per_sm);
   fields.need_whole("cluster", 1, 16, step.cluster);

@@ -64,6 +64,10 @@ struct LaunchStep {
   int packed_rows = 0;  // GridRows::kPackedQueries: divides rows_per_block; else 0
   int threads = 0;
   int shared_bytes = 0;  // dynamic shared memory
+  // Only calls with so many rows have this launch. The rows are the queries of all heads that share
+  // keys: seq_q * heads / kv_heads. most_rows 0: no limit.
+  int least_rows = 0;
+  int most_rows = 0;
 
   std::vector<MapSpec> maps;  // at most kMaxTensorMaps, and kMaxKernelMaps over all steps
   // The kernel loops over its blocks. At most blocks_per_sm blocks are launched per SM.
@@ -75,6 +79,11 @@ struct LaunchStep {
 };
 
 constexpr int kMaxKernelMaps = 32;
+
+// Whether a call of `rows` rows has the launch.
+inline bool is_launched(const LaunchStep& step, int64_t rows) {
+  return rows >= step.least_rows && (step.most_rows == 0 || rows <= step.most_rows);
+}
 
 // The number of tiles of `rows` rows for the queries of `group` heads. The heads of a query are
 // side by side. A tile has as many whole queries as fit, or a part of a query that does not fit.

@@ -60,8 +60,15 @@ int cpu_padded_dim(int dim, const Target& target);
 int cpu_scratch_bytes(const Problem& problem, const Schedule& schedule, const Target& target);
 // Bytes of a kv head's packed keys.
 int64_t cpu_packed_bytes(const Problem& problem, const Schedule& schedule, int64_t seq_k);
-// For how many of a call's (batch, kv head) the workspace has packed keys at once; at least 1. They
-// take turns, so memory stops growing with heads at about 32 MiB (docs/cpu.md, Memory).
+// The same of what `rows` rows keep of a kv head's keys, where these are few queries.
+int64_t cpu_few_bytes(const Problem& problem, int64_t rows, int64_t seq_k);
+// Whichever of these the call has.
+int64_t cpu_slice_bytes(const Problem& problem, const Schedule& schedule, const Sizes& sizes);
+// What suffices for a kv head of `batch` sequences with `total_k` keys in all.
+int64_t cpu_sequences_slice_bytes(const Problem& problem, const Schedule& schedule, int64_t batch,
+                                  int64_t total_k);
+// For how many of a call's (batch, kv head) the workspace has room at once; at least 1. They take
+// turns, so memory stops growing with heads at about 32 MiB (docs/cpu.md, Memory).
 int64_t cpu_panel_slices(const Problem& problem, const Schedule& schedule, const Sizes& sizes);
 
 // With sums_dq on a CPU: bytes of a head's sums of dq, and of the turns of its tiles

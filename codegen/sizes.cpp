@@ -51,7 +51,7 @@ Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule&
   if (!slices) return overflow("workspace", sizes);
   const int64_t panel_slices = is_cpu ? cpu_panel_slices(problem, schedule, sizes) : 0;
   const auto key_norms =
-      is_cpu ? product({panel_slices, cpu_packed_bytes(problem, schedule, sizes.seq_k)})
+      is_cpu ? product({panel_slices, cpu_slice_bytes(problem, schedule, sizes)})
              : product({sizes.batch, sizes.kv_heads, key_norm_pitch(sizes.seq_k), 4});
   const auto query_norms =
       product({sizes.batch, sizes.heads, sizes.seq_q, is_backward && !is_cpu ? 4 : 0});

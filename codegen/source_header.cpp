@@ -118,16 +118,24 @@ void write_launches(SourceWriter& out, const std::vector<Step>& steps) {
   }
 }
 
+// Which calls have the launch.
+std::string calls_with(const LaunchStep& step) {
+  if (step.most_rows != 0) return fmt::format("; at most {} rows per kv head", step.most_rows);
+  return step.least_rows == 0 ? "" : fmt::format("; {} or more rows per kv head", step.least_rows);
+}
+
 // The same for a CPU kernel: a function that is called once for each block.
 void write_calls(SourceWriter& out, const std::vector<Step>& steps) {
   out.line("//");
   out.line("// calls, in order, one for each block, by any number of threads:");
   for (const Step& step : steps)
-    out.line("//   $entry$: $rows$ $kind$ of a head per block, $scratch$ bytes of scratch memory",
-             {{"entry", step.launch.entry},
-              {"rows", std::to_string(step.launch.rows_per_block)},
-              {"kind", rows_name(step.launch.grid_rows)},
-              {"scratch", std::to_string(step.launch.shared_bytes)}});
+    out.line(
+        "//   $entry$: $rows$ $kind$ of a head per block, $scratch$ bytes of scratch memory$calls$",
+        {{"entry", step.launch.entry},
+         {"rows", std::to_string(step.launch.rows_per_block)},
+         {"kind", rows_name(step.launch.grid_rows)},
+         {"scratch", std::to_string(step.launch.shared_bytes)},
+         {"calls", calls_with(step.launch)}});
 }
 
 // Writes the parts by name. All stages of a part are one row, in the place of the first.

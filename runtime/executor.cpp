@@ -134,7 +134,8 @@ lssar_device::AttentionParams attention_params(const CheckedCall& call) {
 
 Result<LaunchConfig> launch_config(const LaunchStep& step, const Sizes& sizes, int num_sms,
                                    int resident_clusters) {
-  const int64_t rows = slice_rows(step, sizes);
+  const int64_t shared_rows = sizes.seq_q * (sizes.heads / std::max<int64_t>(sizes.kv_heads, 1));
+  const int64_t rows = is_launched(step, shared_rows) ? slice_rows(step, sizes) : 0;
   const bool of_heads = step.grid_rows == GridRows::kHeads;
   const bool of_queries = step.grid_rows == GridRows::kQueries;
   const int64_t heads = of_heads || of_queries ? sizes.heads : sizes.kv_heads;

@@ -342,16 +342,17 @@ Result<size_t> sequences_workspace_bytes(const Problem& problem, const Schedule&
   constexpr int64_t kRounding = (WorkspaceLayout::kNumParts + 1) * aligned_part(1);
   const bool is_cpu = schedule.variant == Variant::kCpu;
   const int64_t tile_q = is_cpu ? cpu_grad_rows(schedule) : schedule.dkdv.block_cols;
-  const int64_t tile_k = is_cpu ? schedule.cpu.panel_keys : key_norm_pitch(1);
+  const int64_t tile_k = is_cpu ? 0 : key_norm_pitch(1);
   const Sizes all = {1, sizes.heads, sizes.kv_heads, total_q + sizes.batch * tile_q,
                      total_k + sizes.batch * tile_k};
   LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout, workspace_layout(problem, schedule, all));
   __int128 bytes = static_cast<__int128>(sizes.batch) * kRounding +
                    table_layout(problem, sizes).total_bytes + layout.total_bytes;
-  // Short sequences have panels of all their heads at once.
+  // Short sequences have panels of all their heads at once, and some may have few queries.
   if (is_cpu) {
-    bytes += static_cast<__int128>(sizes.kv_heads - layout.panel_slices) *
-             cpu_packed_bytes(problem, schedule, all.seq_k);
+    bytes += static_cast<__int128>(sizes.kv_heads) *
+                 cpu_sequences_slice_bytes(problem, schedule, sizes.batch, total_k) -
+             static_cast<__int128>(layout.panel_slices) * cpu_slice_bytes(problem, schedule, all);
   }
   if (bytes > std::numeric_limits<int64_t>::max()) {
     return invalid_argument(fmt::format(

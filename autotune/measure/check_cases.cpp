@@ -21,8 +21,11 @@ Tiles tiles_of(const Problem& problem, const Schedule& schedule, const KernelSou
     *tile = std::min(std::max(*tile, to), kMaxTile);
   };
   if (schedule.variant == Variant::kCpu) raise(&tiles.k, schedule.cpu.block_keys);
-  for (const LaunchStep& step : source.steps)
+  // Few queries have cases of their own.
+  for (const LaunchStep& step : source.steps) {
+    if (step.most_rows != 0) continue;
     raise(step.grid_rows == GridRows::kQueries ? &tiles.q : &tiles.k, step.rows_per_block);
+  }
   if (schedule.variant == Variant::kCpu) return tiles;
   if (problem.pass == Pass::kBackward) {
     raise(&tiles.q, schedule.dkdv.block_cols);

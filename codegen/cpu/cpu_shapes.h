@@ -13,9 +13,15 @@ inline constexpr int kCpuGroups = 2;
 // The same of a problem: one group if the score function is given as expressions.
 int cpu_groups(const Problem& problem);
 
-// Up to this many queries of the heads that share keys are few (templates/cpu/few_queries.h). At
-// most the least head_dim.
-inline constexpr int kCpuFewRows = 8;
+// Up to this many queries of the heads that share keys are few, and have functions of their own
+// (templates/cpu/few_queries.h).
+inline constexpr int kCpuFewRows = 16;
+// Keys of a block of these functions: whole vectors of every level, several at a time.
+inline constexpr int kCpuFewKeys = 512;
+// Whether the kernel has them.
+bool cpu_takes_few_queries(const Problem& problem);
+// Floats between two rows of what a chunk of keys adds to o.
+int cpu_few_pitch(const Problem& problem);
 
 // Keys that a block of lssar_pack_keys packs: whole panels.
 int cpu_pack_keys(const Schedule& schedule);

@@ -76,11 +76,6 @@ void write_powers(SourceWriter& out, const Problem& problem) {
   out.close();
 }
 
-// Whether a call may have so few queries that it takes cpu/few_queries.h.
-bool takes_few_queries(const Problem& problem) {
-  return problem.pass == Pass::kForward && problem.seq_q <= kCpuFewRows && !is_general(problem);
-}
-
 // Whether the forward multiplies values only for keys whose weights matter. Measured with AVX2 and
 // p 15: of six rows and a key with Gaussian inputs some weight is at least 2^-24 in 41 of 100, and
 // 16-bit forwards get 9 to 16 % faster. In fp32 the limit is lower, 65 of 100 remain, and forwards
@@ -120,7 +115,10 @@ void write_shape(SourceWriter& out, const Problem& problem, const Schedule& sche
   constant("kGradRows", cpu_grad_rows(schedule));
   constant("kGradKeys", cpu_grad_keys(schedule));
   constant("kConstantRows", kConstantRows);
+  if (!cpu_takes_few_queries(problem)) return;
   constant("kFewRows", kCpuFewRows);
+  constant("kFewKeys", kCpuFewKeys);
+  constant("kFewPitchV", cpu_few_pitch(problem));
 }
 
 // In 16 bits the lesser degree has errors far below those of rounding, unless a large power
@@ -152,7 +150,6 @@ std::string config_source(const Problem& problem, const Schedule& schedule, cons
   out.constant("bool", "kIsBackward", flag(is_backward));
   out.constant("bool", "kIsRange", flag(is_of_range(problem.pass)));
   out.constant("bool", "kIsTraining", flag(problem.pass == Pass::kForwardTrain));
-  out.constant("bool", "kTakesFewQueries", flag(takes_few_queries(problem)));
   out.constant("bool", "kSkipsKeys", flag(skips_keys(problem)));
   out.constant("bool", "kSumsX", flag(sums_x(problem, schedule)));
   out.constant("bool", "kNeedsX", flag(is_backward && saves_x(problem, schedule)));
@@ -236,17 +233,35 @@ std::vector<CpuStep> general_steps(const CpuStep& pack, const Problem& problem,
   return steps;
 }
 
-std::vector<CpuStep> cpu_steps(const Problem& problem, const Schedule& schedule,
-                               const Target& target) {
-  const CpuStep pack = cpu_step("pack_keys", GridRows::kKeys, cpu_pack_keys(schedule));
-  if (is_general(problem)) return general_steps(pack, problem, schedule, target);
-  if (problem.pass != Pass::kBackward)
-    return {pack,
-            cpu_step(forward_name(problem.pass), GridRows::kQueries,
+// The steps of few queries after those of more queries.
+void add_few_steps(std::vector<CpuStep>& steps) {
+  for (CpuStep& step : steps) step.launch.least_rows = kCpuFewRows + 1;
+  for (CpuStep step : {cpu_step("few_scores", GridRows::kKeys, kCpuFewKeys),
+                       cpu_step("few_values", GridRows::kKeys, kCpuFewKeys),
+                       cpu_step("few_outputs", GridRows::kQueries, 1)}) {
+    step.launch.most_rows = kCpuFewRows;
+    steps.push_back(std::move(step));
+  }
+}
+
+// The steps of a forward, or of one of its two passes.
+std::vector<CpuStep> forward_steps(const CpuStep& pack, const Problem& problem,
+                                   const Schedule& schedule, const Target& target) {
+  std::vector<CpuStep> steps = {
+      pack, cpu_step(forward_name(problem.pass), GridRows::kQueries,
                      cpu_groups(problem) * schedule.cpu.rows,
                      cpu_scratch_bytes(problem, schedule, target),
                      sums_x(problem, schedule) ? "sizeof(ForwardScratch) + sizeof(SlopeScratch)"
                                                : "sizeof(ForwardScratch)")};
+  if (cpu_takes_few_queries(problem)) add_few_steps(steps);
+  return steps;
+}
+
+std::vector<CpuStep> cpu_steps(const Problem& problem, const Schedule& schedule,
+                               const Target& target) {
+  const CpuStep pack = cpu_step("pack_keys", GridRows::kKeys, cpu_pack_keys(schedule));
+  if (is_general(problem)) return general_steps(pack, problem, schedule, target);
+  if (problem.pass != Pass::kBackward) return forward_steps(pack, problem, schedule, target);
   return {pack, cpu_step("backward_rows", GridRows::kQueries, kConstantRows),
           dkdv_step(problem, schedule, target),
           sums_dq(schedule) ? cpu_step("backward_dq_finish", GridRows::kQueries, kConstantRows)
@@ -298,6 +313,7 @@ KernelSource emit_cpu_kernel(const Problem& problem, const Schedule& schedule,
     }
   } else {
     roots.push_back(forward_root(problem));
+    if (cpu_takes_few_queries(problem)) roots.push_back("templates/cpu/few_outputs.h");
   }
   std::vector<SourcePart> parts = template_parts(roots);
   // This part comes after the types that it uses.

@@ -122,8 +122,8 @@ int cpu_scratch_bytes(const Problem& problem, const Schedule& schedule, const Ta
   const CpuOptions& cpu = schedule.cpu;
   const int64_t rows = int64_t{cpu_groups(problem)} * cpu.rows;
   const int64_t outputs = lines(rows * cpu_padded_dim(problem.head_dim_v, target));
-  int64_t bytes = lines(rows * (cpu.kept_keys + cpu.block_keys)) + outputs +
-                  lines(rows * problem.head_dim);
+  int64_t bytes =
+      lines(rows * (cpu.kept_keys + cpu.block_keys)) + outputs + lines(rows * problem.head_dim);
   if (sums_x(problem, schedule)) bytes += lines(rows * cpu.block_keys) + outputs;
   return static_cast<int>(bytes);
 }
@@ -183,7 +183,7 @@ int cpu_panel_rows(const Problem& problem, const Target& target) {
   if (!cpu_has_pairs(problem, target)) return cpu_panel_rows(problem);
   const bool is_backward = problem.pass == Pass::kBackward;
   const int numbers = problem.head_dim + (is_backward ? problem.head_dim_v : 0);
-  return std::max(numbers / 2 + 1, kCpuFewRows);
+  return numbers / 2 + 1;
 }
 
 int64_t cpu_query_sum_bytes(const Problem& problem, int64_t seq_q) {
@@ -201,16 +201,66 @@ int64_t cpu_packed_bytes(const Problem& problem, const Schedule& schedule, int64
   return (seq_k + panel - 1) / panel * panel * cpu_panel_rows(problem) * 4;
 }
 
+bool cpu_takes_few_queries(const Problem& problem) {
+  return problem.pass == Pass::kForward && problem.seq_q <= kCpuFewRows && !is_general(problem);
+}
+
+int cpu_few_pitch(const Problem& problem) {
+  constexpr int kMostLanes = 16;  // of any level
+  return (problem.head_dim_v + kMostLanes - 1) / kMostLanes * kMostLanes;
+}
+
+// FewSlice in templates/cpu/few_queries.h.
+int64_t cpu_few_bytes(const Problem& problem, int64_t rows, int64_t seq_k) {
+  const int64_t chunks = (seq_k + kCpuFewKeys - 1) / kCpuFewKeys;
+  const int64_t key_pitch = (seq_k + 63) / 64 * 64, chunk_pitch = (chunks + 15) / 16 * 16;
+  return 4 * rows * (key_pitch + 3 * chunk_pitch + chunks * cpu_few_pitch(problem));
+}
+
+namespace {
+
+int64_t sharing_heads(const Sizes& sizes) {
+  return sizes.heads / std::max<int64_t>(sizes.kv_heads, 1);
+}
+
+bool has_few_queries(const Problem& problem, const Sizes& sizes) {
+  return cpu_takes_few_queries(problem) && sizes.seq_q * sharing_heads(sizes) <= kCpuFewRows;
+}
+
+// (batch, kv head) that must be computed at once, or threads of a large machine have no work. Few
+// queries divide the keys among threads.
+int64_t least_slices(const Problem& problem, const Schedule& schedule, const Sizes& sizes) {
+  constexpr int64_t kLeastBlocks = 256;
+  if (has_few_queries(problem, sizes)) return 1;
+  const int64_t rows = cpu_groups(problem) * schedule.cpu.rows;
+  const int64_t blocks =
+      std::max<int64_t>((sizes.seq_q + rows - 1) / rows * sharing_heads(sizes), 1);
+  return (kLeastBlocks + blocks - 1) / blocks;
+}
+
+}  // namespace
+
+int64_t cpu_slice_bytes(const Problem& problem, const Schedule& schedule, const Sizes& sizes) {
+  if (has_few_queries(problem, sizes))
+    return cpu_few_bytes(problem, sizes.seq_q * sharing_heads(sizes), sizes.seq_k);
+  return cpu_packed_bytes(problem, schedule, sizes.seq_k);
+}
+
+int64_t cpu_sequences_slice_bytes(const Problem& problem, const Schedule& schedule, int64_t batch,
+                                  int64_t total_k) {
+  const int64_t panel = schedule.cpu.panel_keys;
+  const int64_t packed = cpu_packed_bytes(problem, schedule, total_k + batch * panel);
+  if (!cpu_takes_few_queries(problem)) return packed;
+  const int64_t few = cpu_few_bytes(problem, kCpuFewRows, total_k + panel);
+  const int64_t more = few - cpu_packed_bytes(problem, schedule, total_k);
+  return packed + std::max<int64_t>(more, 0) + batch * cpu_few_bytes(problem, kCpuFewRows, 1);
+}
+
 int64_t cpu_panel_slices(const Problem& problem, const Schedule& schedule, const Sizes& sizes) {
   constexpr int64_t kMostBytes = int64_t{32} << 20;
-  // Fewer heads at a time would leave threads of a large machine without work.
-  constexpr int64_t kLeastBlocks = 256;
   const int64_t slices = std::max<int64_t>(sizes.batch * sizes.kv_heads, 1);
-  const int64_t bytes = std::max<int64_t>(cpu_packed_bytes(problem, schedule, sizes.seq_k), 1);
-  const int64_t rows = cpu_groups(problem) * schedule.cpu.rows;
-  const int64_t blocks = std::max<int64_t>(
-      (sizes.seq_q + rows - 1) / rows * (sizes.heads / std::max<int64_t>(sizes.kv_heads, 1)), 1);
-  const int64_t least = (kLeastBlocks + blocks - 1) / blocks;
+  const int64_t bytes = std::max<int64_t>(cpu_slice_bytes(problem, schedule, sizes), 1);
+  const int64_t least = least_slices(problem, schedule, sizes);
   const int64_t most = std::clamp<int64_t>(std::max(kMostBytes / bytes, least), 1, slices);
   const int64_t turns = (slices + most - 1) / most;
   return (slices + turns - 1) / turns;  // as many in every turn

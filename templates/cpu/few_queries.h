@@ -1,35 +1,84 @@
 // The forward of few queries, as in decoding, where reading keys and values takes the time. Nothing
-// is packed. The step that packs keys elsewhere multiplies them by all queries of the heads that
-// share them, and writes the products to the workspace. The step of the forward makes weights of a
-// row's products, and reads only the values whose weights matter.
+// is packed. Chunks of kFewKeys keys are blocks of work, so that threads share a head's keys:
 //
-// A score has other bits than in cpu/forward.h, because its products are summed in another order.
+//   few_scores   makes activations of a chunk's keys, and their sum and largest score, for every
+//                row that shares the keys (this file);
+//   few_values   adds the sums of all chunks, makes weights, and multiplies the values that matter
+//                by these (cpu/few_values.h);
+//   few_outputs  adds the outputs of all chunks (cpu/few_outputs.h).
+//
+// Chunks are added in the order of their keys, so threads do not change the bits. A score has other
+// bits than in cpu/forward.h, because its products are summed in another order.
 #pragma once
 
+#include "templates/cpu/forward_output.h"
 #include "templates/cpu/lockstep.h"
-#include "templates/cpu/rows.h"
 #include "templates/cpu/shuffle.h"
 
 namespace lssar_device {
 
-// Whether at most kFewRows rows share a kv head's keys. The products take the place of the panels.
-template <class Config>
-LSSAR_HOST bool has_few_queries(const AttentionParams& params) {
-  static_assert(Config::kFewRows <= Config::kPanelRows, "so that the products have room");
-  return seq_q<Config>(params) * (params.heads / params.kv_heads) <= Config::kFewRows;
-}
+// Vectors of keys that are evaluated at once. Every row of the workspace has whole steps of them.
+constexpr int kFewVectors = 4;
 
-// Products of the keys of kv head `slice` with row `row` of those that share them.
+// What the workspace has of a kv head, in the place of panels. A row is a query of one of the heads
+// that share the keys: row r is query r % queries of the group's head r / queries.
 template <class Config>
-LSSAR_HOST float* few_products(const AttentionParams& params, i64 slice, i64 row) {
-  const i64 panels = (seq_k<Config>(params) + Config::kPanelKeys - 1) / Config::kPanelKeys;
-  return key_panel<Config>(params, slice, 0) + row * panels * Config::kPanelKeys;
-}
+struct FewSlice {
+  i64 batch, kv_head;
+  i64 queries, group, rows, keys, chunks;
+  i64 key_pitch, chunk_pitch;  // whole lines for any number of lanes
+  float* begin;
+
+  LSSAR_HOST FewSlice(const AttentionParams& params, i64 slice)
+      : batch(slice / params.kv_heads),
+        kv_head(slice % params.kv_heads),
+        queries(seq_q<Config>(params)),
+        group(params.heads / params.kv_heads),
+        rows(queries * group),
+        keys(seq_k<Config>(params)),
+        chunks((keys + Config::kFewKeys - 1) / Config::kFewKeys),
+        key_pitch((keys + 63) / 64 * 64),
+        chunk_pitch((chunks + 15) / 16 * 16),
+        begin(params.k_inv_norm) {
+    const i64 floats = rows * (key_pitch + 3 * chunk_pitch + chunks * Config::kFewPitchV);
+    begin += (u32)slice % (u32)params.panel_slices * floats;
+  }
+
+  // Activations of a row, and then their weights: [rows, key_pitch].
+  LSSAR_HOST float* activations(i64 row) const { return begin + row * key_pitch; }
+  // A number of every chunk, for a row: the sum of activations (0), the largest score (1), the sum
+  // of weights (2). [3, rows, chunk_pitch].
+  LSSAR_HOST float* of_chunks(int number, i64 row) const {
+    return begin + rows * key_pitch + (number * rows + row) * chunk_pitch;
+  }
+  // What a chunk adds to a row's output: [chunks, rows, kFewPitchV].
+  LSSAR_HOST float* outputs(i64 chunk, i64 row) const {
+    return begin + rows * (key_pitch + 3 * chunk_pitch) + (chunk * rows + row) * Config::kFewPitchV;
+  }
+  LSSAR_HOST i64 head_of(i64 row) const { return kv_head * group + row / queries; }
+};
+
+// A chunk of a kv head's keys.
+template <class Config>
+struct FewChunk {
+  FewSlice<Config> slice;
+  i64 chunk, first_key;
+  int keys;
+
+  LSSAR_HOST FewChunk(const AttentionParams& params, u32 block)
+      : slice(params, block / chunks_of(params)), chunk(block % chunks_of(params)) {
+    first_key = chunk * Config::kFewKeys;
+    const i64 left = slice.keys - first_key;
+    keys = left < Config::kFewKeys ? (int)left : Config::kFewKeys;
+  }
+  LSSAR_HOST static i64 chunks_of(const AttentionParams& params) {
+    return (seq_k<Config>(params) + Config::kFewKeys - 1) / Config::kFewKeys;
+  }
+};
 
 // Lane l is the product of row l of `rows` with `other`, or with itself if that is null.
 template <class Config>
-LSSAR_HOST Floats<Config> row_products(const typename Config::Element* rows, i64 row_stride,
-                                       const float* other) {
+LSSAR_HOST Floats<Config> row_products(const float* rows, i64 row_stride, const float* other) {
   constexpr int kWhole = Config::kHeadDim / Config::kLanes * Config::kLanes;
   Floats<Config> acc[Config::kLanes] = {};
   const auto add = [&](int d, auto is_half) {
@@ -41,44 +90,121 @@ LSSAR_HOST Floats<Config> row_products(const typename Config::Element* rows, i64
       acc[i] = x * (other != nullptr ? y : x) + acc[i];
     }
   };
-  LSSAR_UNROLL
+  LSSAR_ROLLED
   for (int d = 0; d < kWhole; d += Config::kLanes) add(d, Constant<false>{});
   if constexpr (kWhole != Config::kHeadDim) add(kWhole, Constant<true>{});
   return lane_sums<Config>(acc);
 }
 
-// Multiplies the keys [begin, end) of a kv head, divided by their norms, by all queries that share
-// them. Lanes past the last key repeat it.
+// Has memory deliver the rows of kLanes keys.
 template <class Config>
-LSSAR_HOST void multiply_few(const AttentionParams& params, i64 slice, i64 begin, i64 end) {
-  using Element = typename Config::Element;
-  const i64 batch = slice / params.kv_heads, kv_head = slice % params.kv_heads;
-  const i64 group = params.heads / params.kv_heads, queries = seq_q<Config>(params);
-  const int num_rows = (int)(queries * group);
-  alignas(64) float rows[Config::kFewRows * Config::kHeadDim];
-  for (int r = 0; r < num_rows; ++r)
-    load_row<Config, Config::kHeadDim>(
-        row_pointer<const Element>(params.q, batch, kv_head * group + r / queries, r % queries),
-        rows + r * Config::kHeadDim);
-  for (i64 key = begin; key < end; key += Config::kLanes) {
-    const Element* keys = row_pointer<const Element>(params.k, batch, kv_head, key);
-    i64 stride = params.k.row_stride;
-    alignas(64) Element part[Config::kLanes * Config::kHeadDim];
-    if (key + Config::kLanes > end) {
-      for (int i = 0; i < Config::kLanes; ++i) {
-        const i64 row = key + i < end ? i : end - 1 - key;
-        for (int d = 0; d < Config::kHeadDim; ++d)
-          part[i * Config::kHeadDim + d] = keys[row * stride + d];
-      }
-      keys = part;
-      stride = Config::kHeadDim;
+LSSAR_HOST void prefetch_keys(const typename Config::Element* keys, i64 row_stride) {
+  constexpr int kLine = 64 / (int)sizeof(typename Config::Element);
+  LSSAR_ROLLED
+  for (int i = 0; i < Config::kLanes; ++i) {
+    LSSAR_ROLLED
+    for (int d = 0; d < Config::kHeadDim; d += kLine) __builtin_prefetch(keys + i * row_stride + d);
+  }
+}
+
+// kLanes keys as floats: the caller's own memory where it has floats, else a copy. Only `count`
+// keys exist; the last one is repeated.
+template <class Config>
+struct KeyRows {
+  const float* rows;
+  i64 row_stride;
+  alignas(64) float copy[Config::kLanes * Config::kHeadDim];
+
+  LSSAR_HOST void load_keys(const typename Config::Element* keys, i64 stride, int count) {
+    if constexpr (sizeof(typename Config::Element) == sizeof(float)) {
+      rows = (const float*)keys;
+      row_stride = stride;
+      if (count >= Config::kLanes) return;
     }
-    Floats<Config> inverse = row_products<Config>(keys, stride, nullptr);
+    for (int i = 0; i < Config::kLanes; ++i)
+      load_row<Config, Config::kHeadDim>(keys + (i < count ? i : count - 1) * stride,
+                                         copy + i * Config::kHeadDim);
+    rows = copy;
+    row_stride = Config::kHeadDim;
+  }
+};
+
+// Multiplies a chunk's keys, divided by their norms, by `num_rows` rows.
+template <class Config>
+LSSAR_HOST void multiply_chunk(const AttentionParams& params, const FewChunk<Config>& of,
+                               const float* rows, int num_rows) {
+  using Element = typename Config::Element;
+  const i64 stride = params.k.row_stride;
+  const Element* const keys =
+      row_pointer<const Element>(params.k, of.slice.batch, of.slice.kv_head, of.first_key);
+  for (int key = 0; key < of.keys; key += Config::kLanes) {
+    const int left = of.keys - key;
+    if (left >= 3 * Config::kLanes)
+      prefetch_keys<Config>(keys + (key + 2 * Config::kLanes) * stride, stride);
+    KeyRows<Config> group;
+    group.load_keys(keys + key * stride, stride, left);
+    Floats<Config> inverse = row_products<Config>(group.rows, group.row_stride, nullptr);
     LSSAR_UNROLL
     for (int i = 0; i < Config::kLanes; ++i) inverse[i] = inverse_norm<Config>(inverse[i]);
     for (int r = 0; r < num_rows; ++r)
-      store<Config>(few_products<Config>(params, slice, r) + key,
-                    row_products<Config>(keys, stride, rows + r * Config::kHeadDim) * inverse);
+      store<Config>(
+          of.slice.activations(r) + of.first_key + key,
+          row_products<Config>(group.rows, group.row_stride, rows + r * Config::kHeadDim) *
+              inverse);
+  }
+}
+
+// Turns a row's products with `keys` keys into activations, in place. The row sees the first `seen`
+// of them; the others have the activation kHidden. `scale`: from a product to a score in bits.
+template <class Config>
+LSSAR_HOST void activate_chunk(float* products, int keys, int seen, float scale, float& of_sum,
+                               float& of_most) {
+  Floats<Config> sums[kFewVectors] = {}, most = splat<Config>(-infinity());
+  for (int key = 0; key < keys; key += kFewVectors * Config::kLanes) {
+    Floats<Config> x[kFewVectors], u[kFewVectors], activation[kFewVectors];
+    Ints<Config> is_seen[kFewVectors];
+    LSSAR_UNROLL
+    for (int c = 0; c < kFewVectors; ++c) {
+      is_seen[c] = lane_numbers<Config>() + (key + c * Config::kLanes) < seen;
+      const Floats<Config> score = load<Config>(products + key + c * Config::kLanes) * scale;
+      x[c] = is_seen[c] ? score : splat<Config>(-infinity());
+    }
+    exp2_of_minus_abs<Config>(x, u);
+    softplus_from<Config>(x, u, activation);
+    LSSAR_UNROLL
+    for (int c = 0; c < kFewVectors; ++c) {
+      sums[c] += activation[c];
+      most = larger<Config>(x[c], most);
+      store<Config>(products + key + c * Config::kLanes,
+                    is_seen[c] ? activation[c] : splat<Config>(kHidden));
+    }
+  }
+  Floats<Config> sum = sums[0];
+  LSSAR_UNROLL
+  for (int c = 1; c < kFewVectors; ++c) sum += sums[c];
+  of_sum = lane_sum<Config>(sum);
+  of_most = lane_maximum<Config>(most);
+}
+
+template <class Config>
+LSSAR_HOST void few_scores(const AttentionParams& params, u32 block, void* /*scratch*/) {
+  using Element = typename Config::Element;
+  const FewChunk<Config> of(params, block);
+  const FewSlice<Config>& slice = of.slice;
+  alignas(64) float rows[Config::kFewRows * Config::kHeadDim];
+  float squares[Config::kFewRows];
+  for (int r = 0; r < slice.rows; ++r)
+    squares[r] = load_row<Config, Config::kHeadDim>(
+        row_pointer<const Element>(params.q, slice.batch, slice.head_of(r), r % slice.queries),
+        rows + r * Config::kHeadDim);
+  multiply_chunk<Config>(params, of, rows, (int)slice.rows);
+  for (int r = 0; r < slice.rows; ++r) {
+    const i64 visible = visible_keys<Config>(params, r % slice.queries);
+    const i64 left = visible - of.first_key;
+    const int seen = left < 0 ? 0 : left < of.keys ? (int)left : of.keys;
+    const float scale = visible == 0 ? 0.0f : query_scale<Config>(squares[r], visible);
+    activate_chunk<Config>(slice.activations(r) + of.first_key, of.keys, seen, scale,
+                           slice.of_chunks(0, r)[of.chunk], slice.of_chunks(1, r)[of.chunk]);
   }
 }
 

@@ -4,7 +4,6 @@
 // rows, and X if the backward wants it, for which it multiplies values by U^(p - 1) too.
 #pragma once
 
-#include "templates/cpu/forward_few.h"
 #include "templates/cpu/forward_output.h"
 #include "templates/cpu/lockstep.h"
 
@@ -284,9 +283,6 @@ template <class Config>
 LSSAR_HOST void forward(const AttentionParams& params, u32 block, void* memory) {
   ForwardScratch<Config>& scratch = *(ForwardScratch<Config>*)memory;
   const RowPlace place = query_place<Config, kBlockRows<Config>>(params, block);
-  if constexpr (Config::kTakesFewQueries)
-    if (has_few_queries<Config>(params))
-      return forward_few<Config>(params, place, kBlockRows<Config>, scratch);
   ForwardBlock<Config> rows{params, place, scratch, {}, 0, 0, 0};
   rows.load();
   rows.sum_activations();

@@ -85,7 +85,9 @@ LSSAR_HOST void prepare_weights(RowState& row) {
 // to its type. Overwrites `slope_outputs`. A row without output has X = 0.
 template <class Config>
 LSSAR_HOST void store_x(const AttentionParams& params, i64 flat, const RowState& row,
-                        const float* outputs, float* slope_outputs, float scale, bool is_empty) {
+                        const float* outputs, float* slope_outputs, float zs) {
+  const bool is_empty = zs == 0.0f;
+  const float scale = is_empty ? 0.0f : 1.0f / zs;
   const float share = (float)row.slopes * scale;
   for (int d = 0; d < Config::kHeadDimVPadded; ++d) slope_outputs[d] -= share * outputs[d];
   using SavedX = typename Config::SavedX;
@@ -93,27 +95,34 @@ LSSAR_HOST void store_x(const AttentionParams& params, i64 flat, const RowState&
                        scale / row.m, is_empty);
 }
 
+// Writes a row's output and statistics. `outputs`: sums that are not divided by the sum of weights.
+template <class Config>
+LSSAR_HOST void store_output(const AttentionParams& params, const RowPlace& place, i64 row,
+                             const RowStats& saved, const float* outputs) {
+  const bool is_empty = saved.zs == 0.0f;  // then o is 0 even if a value is NaN
+  const float scale = is_empty ? 0.0f : 1.0f / saved.zs;
+  store_scaled<Config>(
+      row_pointer<typename Config::Element>(params.o, place.batch, place.head, row), outputs, scale,
+      is_empty);
+  const i64 flat = flat_row<Config>(params, place, row);
+  if constexpr (Config::kIsTraining)
+    store_scaled<Config>(params.saved_o + flat * Config::kHeadDimV, outputs, scale, is_empty);
+  if (params.saved_stats != nullptr) store_stats<Config>(params, flat, saved);
+}
+
 template <class Config>
 LSSAR_HOST void store_outputs(const AttentionParams& params, const RowPlace& place, int num_rows,
                               const RowState* rows, ForwardScratch<Config>& scratch) {
-  using Element = typename Config::Element;
   const i64 queries = seq_q<Config>(params);
   for (int r = 0; r < num_rows && place.first_row + r < queries; ++r) {
     const RowStats saved = row_stats(rows[r]);
-    const bool is_empty = saved.zs == 0.0f;  // then o is 0 even if a value is NaN
-    const float scale = is_empty ? 0.0f : 1.0f / saved.zs;
     const float* const outputs = scratch.outputs + r * Config::kHeadDimVPadded;
     const i64 row = place.first_row + r;
-    store_scaled<Config>(row_pointer<Element>(params.o, place.batch, place.head, row), outputs,
-                         scale, is_empty);
-    const i64 flat = flat_row<Config>(params, place, row);
-    if constexpr (Config::kIsTraining)
-      store_scaled<Config>(params.saved_o + flat * Config::kHeadDimV, outputs, scale, is_empty);
+    store_output<Config>(params, place, row, saved, outputs);
     if constexpr (Config::kSumsX)
-      store_x<Config>(params, flat, rows[r], outputs,
-                      slope_scratch<Config>(scratch).outputs + r * Config::kHeadDimVPadded, scale,
-                      is_empty);
-    if (params.saved_stats != nullptr) store_stats<Config>(params, flat, saved);
+      store_x<Config>(params, flat_row<Config>(params, place, row), rows[r], outputs,
+                      slope_scratch<Config>(scratch).outputs + r * Config::kHeadDimVPadded,
+                      saved.zs);
   }
 }
 

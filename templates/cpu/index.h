@@ -7,6 +7,7 @@
 #include "templates/cpu/backward_dq.h"
 #include "templates/cpu/backward_rows.h"
 #include "templates/cpu/backward_sink.h"
+#include "templates/cpu/few_outputs.h"
 #include "templates/cpu/forward_range.h"
 #include "templates/cpu/general_backward_rows.h"
 #include "templates/cpu/general_range.h"
@@ -21,13 +22,14 @@ struct SampleConfig {
   static constexpr int kLanes = kWidth;
   static constexpr int kRows = 6, kPanelKeys = kColumns, kPanelVectors = kColumns / kWidth;
   static constexpr int kBlockKeys = 256, kKeptKeys = 2048;
-  static constexpr int kGroups = 2, kPackKeys = 128, kFewRows = 8;
+  static constexpr int kGroups = 2, kPackKeys = 128, kFewRows = 16;
+  static constexpr int kFewKeys = 512, kFewPitchV = 48;
   static constexpr int kGradRows = 12, kGradKeys = 192, kConstantRows = 64;
   static constexpr int kHeadDim = 24, kHeadDimPadded = 32, kHeadDimV = 40, kHeadDimVPadded = 48;
   static constexpr int kPower = 3, kPanelRows = kTrains ? kHeadDim + kHeadDimV + 1 : kHeadDim;
   static constexpr bool kIsTraining = kTrains, kSumsX = kTrains, kNeedsX = kTrains;
   static constexpr bool kSumsDq = kTrains, kIsGeneral = false, kHasNorms = true;
-  static constexpr bool kIsBackward = kTrains, kTakesFewQueries = !kTrains;
+  static constexpr bool kIsBackward = kTrains;
   static constexpr bool kSkipsKeys = sizeof(T) == 2, kHasPairs = false, kIsRange = false;
   using Factors = typename VectorOf<kWidth>::Floats;
   static constexpr double kLogHeadDim = 3.1780538303479458;
@@ -92,6 +94,16 @@ extern "C" void lssar_index(const lssar_device::AttentionParams* params, unsigne
   forward<SampleConfig<Fp16, 16, 64>>(*params, block, scratch);
   pack_keys<SamplePairs<false>>(*params, block, scratch);
   forward<SamplePairs<false>>(*params, block, scratch);
+}
+
+extern "C" void lssar_index_of_few(const lssar_device::AttentionParams* params, unsigned block,
+                                   void* scratch) {
+  using namespace lssar_device;
+  few_scores<SampleConfig<float, 16, 64>>(*params, block, scratch);
+  few_values<SampleConfig<float, 16, 64>>(*params, block, scratch);
+  few_outputs<SampleConfig<float, 16, 64>>(*params, block, scratch);
+  few_scores<SampleConfig<Fp16, 8, 16>>(*params, block, scratch);
+  few_values<SampleConfig<Bf16, 8, 16>>(*params, block, scratch);
 }
 
 extern "C" void lssar_index_of_training(const lssar_device::AttentionParams* params, unsigned block,

@@ -1,11 +1,9 @@
 // Divides keys by their norms and packs them, once per kv head. Each block makes the panels of
 // kPackKeys keys. In the backward the values and 1 / |k| follow in a panel. Pairs are not divided,
-// and 1 / |k| follows in every pass. With few queries it multiplies keys by these instead
-// (cpu/few_queries.h).
+// and 1 / |k| follows in every pass.
 #pragma once
 
 #include "templates/cpu/factors.h"
-#include "templates/cpu/few_queries.h"
 #include "templates/cpu/rows.h"
 #include "templates/cpu/shuffle.h"
 
@@ -107,8 +105,6 @@ LSSAR_HOST void pack_keys(const AttentionParams& params, u32 block, void* /*scra
   const i64 batch = slice / params.kv_heads, head = slice % params.kv_heads;
   const i64 begin = block % blocks * Config::kPackKeys;
   const i64 end = begin + Config::kPackKeys < keys ? begin + Config::kPackKeys : keys;
-  if constexpr (Config::kTakesFewQueries)
-    if (has_few_queries<Config>(params)) return multiply_few<Config>(params, slice, begin, end);
   for (i64 key = begin; key < end; key += Config::kPanelKeys)
     pack_panel<Config>(params, batch, head, key,
                        key_panel<Config>(params, slice, key / Config::kPanelKeys));

@@ -38,10 +38,11 @@ struct Constant {
   static constexpr bool kValue = kIs;
 };
 
-// Vectors of kLanes floats, of their bits, and of 16-bit words.
+// Vectors of kLanes floats, doubles, the bits of floats, and 16-bit words.
 template <int kLanes>
 struct VectorOf {
   typedef float Floats __attribute__((vector_size(kLanes * 4)));
+  typedef double Doubles __attribute__((vector_size(kLanes * 8)));
   typedef int Ints __attribute__((vector_size(kLanes * 4)));
   typedef u32 Words __attribute__((vector_size(kLanes * 4)));
   typedef u16 Halves __attribute__((vector_size(kLanes * 2)));

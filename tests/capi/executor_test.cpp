@@ -36,6 +36,21 @@ TEST_F(ExecutorGrid, HasABlockPerRowsOfEveryHead) {
   EXPECT_EQ(launch_config(step_, kSizes, 1)->grid[0], 5u * 2 * 2);
 }
 
+// Rows are the queries of all heads that share keys.
+TEST_F(ExecutorGrid, IsEmptyWhereTheCallHasTooFewOrTooManyRows) {
+  const auto grid = [&](int64_t heads, int64_t kv_heads, int64_t queries) {
+    return launch_config(step_, {1, heads, kv_heads, queries, 7}, 1)->grid[0];
+  };
+  step_.most_rows = 16;
+  EXPECT_EQ(grid(8, 2, 4), 8u);
+  EXPECT_EQ(grid(8, 2, 5), 0u);
+  step_.most_rows = 0;
+  step_.least_rows = 17;
+  EXPECT_EQ(grid(8, 2, 4), 0u);
+  EXPECT_EQ(grid(8, 2, 5), 8u);
+  EXPECT_EQ(grid(0, 0, 5), 0u);
+}
+
 // Whole queries of a kv head's heads in tiles of 32 rows, two tiles to a block.
 TEST_F(ExecutorGrid, OfPackedQueriesHasABlockPerTilesOfEveryKvHead) {
   step_.grid_rows = GridRows::kPackedQueries;

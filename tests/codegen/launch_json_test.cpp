@@ -15,7 +15,7 @@ namespace {
 using nlohmann::json;
 
 TEST(LaunchJson, EveryStepSurvives) {
-  for (const char* name : {"sm_80", "sm_90a"}) {
+  for (const char* name : {"sm_80", "sm_90a", "x86-64-v3"}) {
     for (Pass pass : {Pass::kForward, Pass::kForwardTrain, Pass::kBackward}) {
       Problem problem;
       problem.pass = pass;
@@ -47,6 +47,7 @@ TEST(LaunchJson, ErrorsNameFieldValueAndAllowed) {
        {Bad{"/threads", 0, "step.threads = 0: allowed are 1 to 1024"},
         Bad{"/cluster", "x", "step.cluster = \"x\": allowed is a whole number of 32 bits"},
         Bad{"/grid_rows", "rows", "step.grid_rows = \"rows\": allowed are queries, keys,"},
+        Bad{"/most_rows", -1, "step.most_rows = -1: allowed are 0 to 65536"},
         Bad{"/packed_rows", 4, "step.packed_rows = 4: allowed are 0 to 0"},
         Bad{"/maps/0/box_cols", 257, "map.box_cols = 257: allowed are 1 to 256"},
         Bad{"/maps/0/tensor", "w", "map.tensor = \"w\": allowed are q, k, v,"},

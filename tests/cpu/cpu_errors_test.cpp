@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "codegen/shapes.h"
 #include "compile/compiler.h"
 #include "compile/object_loader.h"
 #include "device/cpu/cpu_device.h"
@@ -174,6 +175,48 @@ TEST(CpuSizes, WorkspaceOfTheBackward) {
   EXPECT_EQ(saved->o, queries * 64 * 4);
   EXPECT_EQ(saved->stats, queries * 4 * 4);
   EXPECT_EQ(saved->x, queries * 64 * 2);
+}
+
+// The bytes that docs/cpu.md names: of few queries, which take less than packed keys, and turns.
+TEST(CpuSizes, WorkspaceOfFewQueries) {
+  Problem problem;  // d 64, bf16
+  const Schedule schedule = default_schedule(problem, v3());
+  const auto layout = [&](int64_t kv_heads, int64_t rows, int64_t keys) {
+    Sizes sizes;
+    sizes.batch = 1, sizes.heads = sizes.kv_heads = kv_heads;
+    sizes.seq_q = rows, sizes.seq_k = keys;
+    return *workspace_layout(problem, schedule, sizes);
+  };
+  const size_t of_row = 4 * (65536 + 3 * 128 + 128 * 64);
+  EXPECT_EQ(layout(8, 1, 65536).total_bytes, 8 * of_row);
+  EXPECT_EQ(layout(2, 16, 65536).total_bytes, 2 * 16 * of_row);
+  EXPECT_EQ(layout(2, 17, 65536).total_bytes, 2u * 65536 * 64 * 4) << "packed";
+  EXPECT_LT(layout(8, 1, 65536).total_bytes, layout(8, 65536, 65536).total_bytes);
+  EXPECT_EQ(layout(8, 1, 1 << 20).panel_slices, 4) << "two turns";
+  EXPECT_LE(layout(8, 1, 1 << 20).total_bytes, size_t{32} << 20);
+  EXPECT_EQ(layout(8, 16, 1 << 20).panel_slices, 1);
+}
+
+// Whatever the sequences are, the workspace of their totals has room for each one's part.
+TEST(CpuSizes, TotalsOfSequencesSuffice) {
+  for (const int dim : {8, 64}) {
+    Problem problem;
+    problem.head_dim = dim, problem.head_dim_v = 256;
+    const Schedule schedule = default_schedule(problem, v3());
+    for (const std::vector<int64_t>& lengths :
+         {std::vector<int64_t>{1}, {0, 0, 0}, {511, 512, 513}, {1, 17, 33, 65, 1025}, {40000, 3}})
+      for (const int64_t seq_q : {1, 16, 17, 300}) {
+        int64_t needed = 0, total_k = 0;
+        for (const int64_t seq_k : lengths) {
+          const Sizes sizes = {1, 1, 1, seq_q, seq_k};
+          needed += cpu_slice_bytes(problem, schedule, sizes);
+          total_k += seq_k;
+        }
+        EXPECT_LE(needed, cpu_sequences_slice_bytes(problem, schedule,
+                                                    static_cast<int64_t>(lengths.size()), total_k))
+            << dim << ", " << seq_q << " queries, " << total_k << " keys";
+      }
+  }
 }
 
 TEST(CpuSchedule, VariantAndTargetBelongTogether) {

@@ -123,6 +123,7 @@ struct FreeBytes {
 
 // Blocks of one (batch, kv head).
 int64_t blocks_of_slice(const LaunchStep& step, const Sizes& sizes) {
+  if (!is_launched(step, sizes.seq_q * (sizes.heads / sizes.kv_heads))) return 0;
   const bool is_keys = step.grid_rows == GridRows::kKeys;
   const int64_t rows = is_keys ? sizes.seq_k : sizes.seq_q;
   const int64_t blocks = (rows + step.rows_per_block - 1) / step.rows_per_block;

@@ -34,8 +34,9 @@ CpuInputs inputs() {
 TEST(CpuThreads, AnyNumberGivesTheSameBits) {
   LSSAR_NEEDS_CPU_KERNELS();
   const std::string target = cpu_target_names()[0];
-  // Many queries, and a decode.
-  for (const Sizes& of_call : {sizes(), sizes_with(2, 4, 2, 1, 700)}) {
+  // Many queries, and decodes: of several chunks of keys, and of fewer heads than threads.
+  for (const Sizes& of_call :
+       {sizes(), sizes_with(2, 4, 2, 1, 700), sizes_with(1, 3, 1, 2, 2600)}) {
     const RandomInputs in = random_inputs(problem(), of_call, InputKind::kGauss, 22);
     const auto run = [&](int threads) {
       return run_cpu_kernel(target, problem(), of_call, {in.q, in.k, in.v}, {.threads = threads});
