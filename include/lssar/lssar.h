@@ -496,10 +496,10 @@ LSSAR_API lssar_status lssar_execute_backward(const lssar_plan* plan,
  * queries would. The part of sequence b begins behind the rows before it, whether used or not.
  * The arrays are in memory of the device. cu_seqlens must not decrease and must stay within total_q
  * or total_k, and no length may be above that of `sizes`. On the cpu and virtual devices
- * INVALID_ARGUMENT names the entry that breaks this. A GPU reads the arrays when the call runs; if an
- * entry breaks this, nothing is computed, and no other memory is touched. Row sums and weighted sums
- * take no sequences, and `range` is ignored. A row's bits do not depend on the other sequences,
- * unless dq_mode is atomic. */
+ * INVALID_ARGUMENT names the entry that breaks this. A GPU reads the arrays when the call runs; if
+ * an entry breaks this, nothing is computed, and no other memory is touched. Row sums and weighted
+ * sums take no sequences, and `range` is ignored. A row's bits do not depend on the other
+ * sequences, unless dq_mode is atomic. */
 
 /* Keys in ranges: the forward's two passes one by one, with errors as above, so that keys may be
  * split over GPUs (context parallelism), calls (ring attention) or streams (few queries, many
