@@ -166,7 +166,7 @@ Result<PlanRequest> plan_request(const lssar_problem* problem, const lssar_plan_
   if (known.varlen != 0 && known.varlen != 1) {
     return out_of_range("varlen", known.varlen, "0 and 1");
   }
-  request.options.varlen = known.varlen == 1;
+  p.varlen = known.varlen == 1;
   LSSAR_RETURN_IF_ERROR(check_reserved("problem.reserved2", known.reserved2));
   if (known.score != nullptr && *known.score != '\0') {
     LSSAR_ASSIGN_OR_RETURN(p.score, parse_score(known.score));

@@ -164,6 +164,7 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
   out.line("static constexpr i64 kSeqQ = $n$;  // 0: given by the call",
            {{"n", number(problem.seq_q)}});
   out.line("static constexpr i64 kSeqK = $n$;", {{"n", number(problem.seq_k)}});
+  out.constant("bool", "kHasLengths", boolean(problem.varlen));
   out.constant("bool", "kIsCausal", boolean(problem.causal));
   out.constant("int", "kPower", number(effective_power(problem)));
   out.constant("float", "kOffset", float_literal(effective_offset(problem)));
@@ -229,7 +230,22 @@ void add_made_parts(const Problem& problem, const Schedule& schedule,
                                    {"this kernel's products", products.text()}});
 }
 
-void write_entries(SourceWriter& out, const std::vector<Step>& steps) {
+// Kernel `i` of sequences: a block's sequence, then the kernel as for that sequence alone.
+void write_sequence_call(SourceWriter& out, const std::vector<Step>& steps, size_t i) {
+  const Step& step = steps[i];
+  if (step.launch.grid_rows == GridRows::kOnce) {
+    out.line("lssar_device::$call$(params);", {{"call", step.call}});
+  } else if (step.launch.grid_rows == GridRows::kHeads) {
+    out.line("lssar_device::$call$_of_sequences(params);", {{"call", step.call}});
+  } else {
+    out.line("lssar_device::AttentionParams own;");
+    out.line("if (lssar_device::enter_sequence<$i$, $ticket$>(own, params))",
+             {{"i", number(static_cast<int64_t>(i))}, {"ticket", boolean(step.takes_ticket)}});
+    out.line("  lssar_device::$call$(own);", {{"call", step.call}});
+  }
+}
+
+void write_entries(SourceWriter& out, const Problem& problem, const std::vector<Step>& steps) {
   out.line("static_assert(sizeof(AttentionParams) == $bytes$, \"laid out as the host does\");",
            {{"bytes", number(sizeof(lssar_device::AttentionParams))}});
   for (const Step& step : steps) {
@@ -238,13 +254,17 @@ void write_entries(SourceWriter& out, const std::vector<Step>& steps) {
              {{"bytes", number(sizeof(lssar_device::TmaParams))}});
     break;
   }
+  if (problem.varlen)
+    out.line("static_assert(sizeof(SequencesParams) == $bytes$, \"laid out as the host does\");",
+             {{"bytes", number(sizeof(lssar_device::SequencesParams))}});
   for (const Step& step : steps)
     if (!step.shared_bytes.empty())
       out.line("static_assert($device$ == $host$, \"as the host launches it\");",
                {{"device", step.shared_bytes}, {"host", number(step.launch.shared_bytes)}});
   out.line();
   out.line("}  // namespace lssar_device");
-  for (const Step& step : steps) {
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const Step& step = steps[i];
     out.line();
     out.line("extern \"C\" __global__ void __launch_bounds__($threads$$min_blocks$)",
              {{"threads", number(step.launch.threads)},
@@ -252,9 +272,15 @@ void write_entries(SourceWriter& out, const std::vector<Step>& steps) {
     const bool has_maps = !step.launch.maps.empty();
     out.open("    $entry$(const $qualifier$lssar_device::$type$ params)",
              {{"entry", step.launch.entry},
-              {"qualifier", has_maps ? "LSSAR_GRID_CONSTANT " : ""},
-              {"type", has_maps ? "TmaParams" : "AttentionParams"}});
-    out.line("lssar_device::$call$(params);", {{"call", step.call}});
+              {"qualifier", has_maps || problem.varlen ? "LSSAR_GRID_CONSTANT " : ""},
+              {"type", problem.varlen ? "SequencesParams"
+                       : has_maps     ? "TmaParams"
+                                      : "AttentionParams"}});
+    if (problem.varlen) {
+      write_sequence_call(out, steps, i);
+    } else {
+      out.line("lssar_device::$call$(params);", {{"call", step.call}});
+    }
     out.close();
   }
 }
@@ -267,7 +293,8 @@ std::string kernel_name(const Problem& problem) {
   std::string name =
       fmt::format("lssar_{}_{}_d{}", pass, dtype_name(problem.dtype), problem.head_dim);
   if (problem.head_dim_v != problem.head_dim) name += fmt::format("v{}", problem.head_dim_v);
-  return name + fmt::format("_p{}{}", problem.p, problem.causal ? "_causal" : "");
+  return name + fmt::format("_p{}{}{}", problem.p, problem.causal ? "_causal" : "",
+                            problem.varlen ? "_varlen" : "");
 }
 
 Result<KernelSource> emit_kernel(const Problem& problem, const Schedule& schedule,
@@ -281,7 +308,7 @@ Result<KernelSource> emit_kernel(const Problem& problem, const Schedule& schedul
   std::vector<SourcePart> parts = template_parts(template_roots(problem, schedule));
   add_made_parts(problem, schedule, parts);
   SourceWriter entries;
-  write_entries(entries, steps);
+  write_entries(entries, problem, steps);
   kernel.source = source_header(kernel.name, problem, schedule, target, steps) +
                   tailor_kernels(parts, entries.text(), kProblemConstants);
   for (const Step& step : steps) kernel.steps.push_back(step.launch);

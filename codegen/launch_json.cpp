@@ -16,7 +16,8 @@ inline constexpr EnumName<GridRows> enum_names<GridRows>[] = {
     {GridRows::kQueries, "queries"},
     {GridRows::kKeys, "keys"},
     {GridRows::kPackedQueries, "packed_queries"},
-    {GridRows::kHeads, "heads"}};
+    {GridRows::kHeads, "heads"},
+    {GridRows::kOnce, "once"}};
 template <>
 inline constexpr EnumName<MapTensor> enum_names<MapTensor>[] = {
     {MapTensor::kQ, "q"},

@@ -16,6 +16,7 @@ enum class GridRows {
   // heads that share keys: see packed_tiles.
   kPackedQueries,
   kHeads,  // one row for each head, for the whole batch
+  kOnce,   // one block
 };
 
 // The tensor of a call that a tensor map describes.
@@ -56,7 +57,8 @@ struct MapSpec {
 
 // One kernel launch. grid.x = ceil(rows / rows_per_block), rounded up to whole clusters, *
 // heads-or-kv_heads * batch. With GridRows::kHeads it is one block for each head. A kernel takes
-// one lssar_device::AttentionParams by value, or TmaParams if it has maps.
+// one lssar_device::AttentionParams by value, or TmaParams if it has maps. Kernels of sequences
+// (Problem::varlen) take SequencesParams; for their grids see runtime/device_sequences.h.
 struct LaunchStep {
   std::string entry;  // the kernel's name in the source
   GridRows grid_rows = GridRows::kQueries;

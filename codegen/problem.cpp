@@ -73,6 +73,20 @@ Status check_sizes(const Problem& problem) {
   return check_tensor_bytes(problem);
 }
 
+Status check_varlen(const Problem& problem) {
+  if (!problem.varlen) return {};
+  for (const auto& [name, length] : {std::pair("seq_q", problem.seq_q), {"seq_k", problem.seq_k}}) {
+    if (length != 0) {
+      return invalid_argument(fmt::format(
+          "{} = {}: must be 0 with varlen, because every sequence has its own", name, length));
+    }
+  }
+  if (!is_of_range(problem.pass)) return {};
+  return unsupported(
+      fmt::format("pass = {}: not with varlen; allowed are forward, forward-train and backward",
+                  pass_name(problem.pass)));
+}
+
 Status check_offset(const Problem& problem) {
   if (!(problem.offset >= 0 && problem.offset <= kMaxOffset)) {
     return out_of_range("offset", problem.offset, fmt::format("numbers from 0 to {}", kMaxOffset));
@@ -172,6 +186,7 @@ std::string allowed_values(std::string_view name) {
 Status validate(const Problem& problem) {
   LSSAR_RETURN_IF_ERROR(check_fields(problem, ""));
   LSSAR_RETURN_IF_ERROR(check_sizes(problem));
+  LSSAR_RETURN_IF_ERROR(check_varlen(problem));
   LSSAR_RETURN_IF_ERROR(check_offset(problem));
   LSSAR_RETURN_IF_ERROR(check_alignment(problem));
   LSSAR_RETURN_IF_ERROR(check_gain(problem.score));

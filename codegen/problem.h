@@ -55,6 +55,10 @@ struct Problem {
   int64_t heads = 1;
   int64_t kv_heads = 1;
 
+  // Sequences that have lengths of their own, which a call gives. Not for passes of ranges; seq_q
+  // and seq_k are 0.
+  bool varlen = false;
+
   bool causal = false;  // bottom-right: row i sees keys j < clamp(i + 1 + seq_k - seq_q, 0, seq_k)
 
   int p = 15;           // power of the re-weighting, 1 to 1024; 0 = none (LSSA)

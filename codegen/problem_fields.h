@@ -67,6 +67,11 @@ inline constexpr auto fields_of<Problem> = [] {
           .text("x{}")
           .text_of(0, "xany")
           .means("the same of keys; `seq_q` where it is left out"),
+      field("varlen", &Problem::varlen)
+          .text(" varlen")
+          .text_of(false, "")
+          .means("sequences that have lengths of their own, which calls give; `seq_q` and `seq_k` "
+                 "are 0 then"),
       field("batch", &Problem::batch)
           .whole(0, kMaxInt32)
           .read_by(kReadByCalls)

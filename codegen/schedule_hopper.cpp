@@ -377,6 +377,10 @@ Status hopper_reason(const Problem& problem, const Target& target) {
                     "between the passes, so "
                     "only variant portable runs {} alone",
                     pass_name(problem.pass)));
+  if (problem.varlen)
+    return invalid_argument(
+        "schedule.variant = hopper: not with problem.varlen, because a tensor map's box may reach "
+        "into the next sequence; allowed is portable");
   if (problem.alignment < 16)
     return invalid_argument(
         fmt::format("schedule.variant = hopper: TMA needs a problem.alignment of 16, and it is {}",

@@ -86,7 +86,9 @@ Breach check_portable_forward(const Refuse& refuse, const Schedule& schedule,
           "allowed are at most {} for this pass, because o{} is accumulated in registers",
           kMaxAccumulatorCols / (has_x ? 2 : 1), has_x ? " and X" : "");
     });
-  return check_shared(refuse, "forward", forward_shared_bytes(problem, schedule), target);
+  return check_shared(refuse, "forward",
+                      forward_shared_bytes(problem, schedule) + static_shared_bytes(problem),
+                      target);
 }
 
 Breach check_portable_backward(const Refuse& refuse, const Schedule& schedule,
@@ -100,12 +102,13 @@ Breach check_portable_backward(const Refuse& refuse, const Schedule& schedule,
           "fit in registers together",
           dims, kMaxAccumulatorCols);
     });
-  LSSAR_RETURN_IF_BROKEN(
-      check_shared(refuse, "dkdv", dkdv_shared_bytes(problem, schedule), target));
+  LSSAR_RETURN_IF_BROKEN(check_shared(
+      refuse, "dkdv", dkdv_shared_bytes(problem, schedule) + static_shared_bytes(problem), target));
   if (sums_dq(schedule)) LSSAR_RETURN_IF_BROKEN(check_sums_dq(refuse, problem, schedule));
   if (!has_dq_tiles(schedule)) return {};
   LSSAR_RETURN_IF_BROKEN(check_portable_tiling(refuse, kDqRules, schedule.dq));
-  return check_shared(refuse, "dq", dq_shared_bytes(problem, schedule), target);
+  return check_shared(refuse, "dq",
+                      dq_shared_bytes(problem, schedule) + static_shared_bytes(problem), target);
 }
 
 // The first legal tiling of `preferred`, with fewer stages if it needs them.
@@ -170,7 +173,8 @@ void choose_portable_backward(Schedule& schedule, const Problem& problem, const 
   const auto preferred_dkdv = first < 2 && is_tight ? preferred.subspan(1) : preferred;
   schedule.dq = first_legal(preferred, [&](const Tiling& tiling) {
     schedule.dq = tiling;
-    return dq_shared_bytes(problem, schedule) <= target.shared_bytes_per_block;
+    return dq_shared_bytes(problem, schedule) + static_shared_bytes(problem) <=
+           target.shared_bytes_per_block;
   });
   schedule.dkdv = first_legal(preferred_dkdv, [&](const Tiling& tiling) {
     schedule.dkdv = tiling;

@@ -26,6 +26,11 @@ inline int tiling_threads(const Tiling& tiling) {
   return tiling.block_rows / kWarpRows * kWarpThreads;
 }
 
+// Static shared memory, besides the dynamic one.
+inline int static_shared_bytes(const Problem& problem) {
+  return problem.varlen ? lssar_constants::kSequenceSharedBytes : 0;
+}
+
 int forward_shared_bytes(const Problem& problem, const Schedule& schedule);
 // Registers per thread that setmaxnreg gives the producer and the consumers. 0 and 0: not used.
 struct RegisterSplit {

@@ -25,6 +25,7 @@ const char* rows_name(GridRows rows) {
   return rows == GridRows::kQueries ? "queries"
          : rows == GridRows::kKeys  ? "keys"
          : rows == GridRows::kHeads ? "sum of all rows"
+         : rows == GridRows::kOnce  ? "order of all sequences"
                                     : "packed queries";
 }
 

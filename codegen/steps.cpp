@@ -27,6 +27,14 @@ Step sink_step() {
   return step;
 }
 
+// One block, before all other launches.
+Step order_step() {
+  Step step = row_step("lssar_order_sequences", GridRows::kOnce, "order_sequences");
+  step.launch.rows_per_block = 1;
+  step.launch.threads = lssar_constants::kSequenceThreads;
+  return step;
+}
+
 Step tile_step(const char* entry, GridRows rows, const Tiling& tiling, int shared_bytes,
                const char* call, const char* shape) {
   Step step;
@@ -127,7 +135,9 @@ Step hopper_dq_step(const Problem& problem, const Schedule& schedule, const char
 }  // namespace
 
 std::vector<Step> plan_steps(const Problem& problem, const Schedule& schedule) {
-  std::vector<Step> steps = {row_step("lssar_key_norms", GridRows::kKeys, "key_norms")};
+  std::vector<Step> steps;
+  if (problem.varlen) steps.push_back(order_step());
+  steps.push_back(row_step("lssar_key_norms", GridRows::kKeys, "key_norms"));
   if (problem.pass != Pass::kBackward && schedule.variant == Variant::kHopper) {
     steps.push_back(hopper_forward_step(problem, schedule));
     return steps;
@@ -156,6 +166,7 @@ std::vector<Step> plan_steps(const Problem& problem, const Schedule& schedule) {
                             : tile_step("lssar_backward_dkdv", GridRows::kKeys, schedule.dkdv,
                                         dkdv_shared_bytes(problem, schedule), "backward_dkdv",
                                         "DkdvShape"));
+  steps.back().takes_ticket = schedule.dq_mode == DqMode::kOrdered;
   steps.push_back(sums_dq(schedule) ? row_step("lssar_backward_dq_finish", GridRows::kQueries,
                                                "backward_dq_finish")
                                     : dq_step("lssar_backward_dq", "backward_dq"));
@@ -168,6 +179,7 @@ std::vector<std::string> template_roots(const Problem& problem, const Schedule& 
       "templates/kernels/params.cuh",
       problem.dtype == DType::kFp32 ? "templates/tile/mma32.cuh" : "templates/tile/mma16.cuh",
       "templates/kernels/key_norms.cuh"};
+  if (problem.varlen) roots.push_back("templates/kernels/order_sequences.cuh");
   if (problem.pass != Pass::kBackward) {
     const bool is_range = is_of_range(problem.pass);
     roots.push_back(schedule.variant == Variant::kHopper ? "templates/kernels/hopper_forward.cuh"

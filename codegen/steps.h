@@ -14,9 +14,10 @@ namespace lssar {
 
 struct Step {
   LaunchStep launch;
-  std::string call;          // the template's entry
-  std::string shared_bytes;  // as the device computes it; empty without dynamic shared memory
-  int min_blocks = 1;        // row kernels are bound by memory and need no register limit
+  std::string call;           // the template's entry
+  std::string shared_bytes;   // as the device computes it; empty without dynamic shared memory
+  bool takes_ticket = false;  // of varlen: blocks are numbered in the order in which they start
+  int min_blocks = 1;         // row kernels are bound by memory and need no register limit
 };
 
 std::vector<Step> plan_steps(const Problem& problem, const Schedule& schedule);

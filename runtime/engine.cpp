@@ -320,6 +320,8 @@ Status Engine::resolve_functions(PreparedKernel* kernel) {
 Status Engine::execute(const PreparedKernel& kernel, const Sizes& sizes, const Tensors& tensors,
                        const Workspace& workspace, Stream stream) const {
   const Problem& problem = kernel.problem;
+  if (problem.varlen)
+    return invalid_argument("problem.varlen = true: such a kernel takes only calls with lengths");
   LSSAR_RETURN_IF_ERROR(check_sizes(problem, sizes));
   LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout,
                          workspace_layout(problem, kernel.schedule, sizes));
@@ -343,20 +345,28 @@ Status Engine::execute_sequences(const PreparedKernel& kernel, const Sizes& size
                                  const Sequences& sequences, const Tensors& tensors,
                                  const Workspace& workspace, Stream stream) const {
   const Problem& problem = kernel.problem;
-  LSSAR_RETURN_IF_ERROR(check_takes_sequences(*device_));
+  if (!problem.varlen)
+    return invalid_argument("problem.varlen = false: such a kernel takes no calls with lengths");
   LSSAR_RETURN_IF_ERROR(check_sizes(problem, sizes));
-  LSSAR_RETURN_IF_ERROR(check_sequences(sizes, sequences));
+  LSSAR_RETURN_IF_ERROR(check_totals(sequences));
+  if (host_reads_lengths(*device_)) LSSAR_RETURN_IF_ERROR(check_sequences(sizes, sequences));
   const TensorShapes shapes = shapes_of(sizes, sequences);
-  LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved,
-                         sequences_saved_bytes(problem, kernel.schedule, sizes,
-                                               shapes.batch_q * shapes.rows_q));
-  const Operands operands =
+  LSSAR_ASSIGN_OR_RETURN(
+      const SavedBytes saved,
+      sequences_saved_bytes(problem, kernel.schedule, sizes, shapes.batch_q * shapes.rows_q));
+  Operands operands =
       list_operands(problem, shapes, saved, tensors, workspace.data, workspace.bytes);
+  add_lengths(sizes, sequences, operands);
   LSSAR_RETURN_IF_ERROR(check_operands(operands, workspace));
   ImportedRanges ranges(*device_, operands);
   LSSAR_RETURN_IF_ERROR(ranges.import());
-  return launch_sequences(*device_, kernel.source.steps, kernel.functions,
-                          {problem, kernel.schedule, sizes, sequences, tensors, workspace}, stream);
+  const WaitMonitor* const waits = kernel.loaded->waits.get();
+  if (waits != nullptr) LSSAR_RETURN_IF_ERROR(waits->begin(stream));
+  Status status =
+      launch_sequences(*device_, kernel.source.steps, kernel.functions,
+                       {problem, kernel.schedule, sizes, sequences, tensors, workspace}, stream);
+  if (waits == nullptr) return status;
+  return waits->end(std::move(status), kernel.source, stream);
 }
 
 }  // namespace lssar

@@ -63,6 +63,7 @@ int64_t slice_rows(const LaunchStep& step, const Sizes& sizes) {
       return packed_tiles(sizes.seq_q, sizes.heads / sizes.kv_heads, step.packed_rows) *
              step.packed_rows;
     case GridRows::kHeads:
+    case GridRows::kOnce:
       return 1;
   }
   return 0;

@@ -28,7 +28,7 @@ struct Operand {
 };
 
 struct Operands {
-  static constexpr int kCapacity = 14;
+  static constexpr int kCapacity = 18;
   std::array<Operand, kCapacity> items;
   int count = 0;
 

@@ -59,31 +59,11 @@ ScoreRange range_of_scores(const Problem& problem) {
   return range;
 }
 
-Status check_varlen(const Engine& engine, const Problem& problem, const PlanOptions& options) {
-  LSSAR_RETURN_IF_ERROR(check_takes_sequences(engine.device()));
-  for (const auto& [name, length] : {std::pair("seq_q", problem.seq_q), {"seq_k", problem.seq_k}}) {
-    if (length != 0) {
-      return invalid_argument(fmt::format(
-          "{} = {}: must be 0 with varlen, because every sequence has its own", name, length));
-    }
-  }
-  for (const Pass pass : options.passes) {
-    if (is_of_range(pass)) {
-      return unsupported(
-          fmt::format("passes: {} of sequences; allowed are forward, forward-train "
-                      "and backward",
-                      pass_name(pass)));
-    }
-  }
-  return {};
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Plan>> Plan::create(std::shared_ptr<Engine> engine, const Problem& problem,
                                            const PlanOptions& options) {
-  if (options.varlen) LSSAR_RETURN_IF_ERROR(check_varlen(*engine, problem, options));
-  std::unique_ptr<Plan> plan(new Plan(std::move(engine), problem, options.varlen));
+  std::unique_ptr<Plan> plan(new Plan(std::move(engine), problem));
   for (const Pass pass : options.passes) {
     if (options.any_alignment) {
       LSSAR_RETURN_IF_ERROR(plan->add_pass(pass, kFastAlignment, options));
@@ -93,7 +73,7 @@ Result<std::unique_ptr<Plan>> Plan::create(std::shared_ptr<Engine> engine, const
     }
   }
   LSSAR_RETURN_IF_ERROR(plan->agree_on_epsilon());
-  if (options.varlen && plan->capture_ != nullptr)
+  if (problem.varlen && plan->capture_ != nullptr)
     log(LogLevel::kWarning, "LSSAR_CAPTURE_DIR: calls of sequences are not captured");
   for (const std::string& warning : score_warnings(problem.score, range_of_scores(problem)))
     log(LogLevel::kWarning, warning);
@@ -228,9 +208,9 @@ Result<const Plan::Planned*> Plan::planned_for(Pass pass, bool varlen, const Siz
   }
   if (!is_prepared())
     return Status(StatusCode::kNotPrepared, "the plan is not prepared: call prepare first");
-  if (varlen != varlen_) {
+  if (varlen != problem_.varlen) {
     return invalid_argument(
-        varlen_
+        problem_.varlen
             ? "cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k = NULL: a plan with varlen "
               "needs at least one of them"
             : "cu_seqlens_q, cu_seqlens_k, seqused_q or seqused_k: must be NULL, because the plan "

@@ -25,7 +25,6 @@ namespace lssar {
 struct PlanOptions {
   std::vector<Pass> passes;   // the passes that will be executed
   bool any_alignment = true;  // false: problem.alignment holds for every call
-  bool varlen = false;        // true: only execute_sequences may be called, not execute
   // Chooses the schedule of each pass and alignment. Empty: default_schedule. create fails if the
   // schedule is not legal for the problem.
   std::function<Result<ScheduleChoice>(const Problem&)> choose;
@@ -52,7 +51,7 @@ class Plan {
   Status execute(Pass pass, const Sizes& sizes, const Tensors& tensors, const Workspace& workspace,
                  Stream stream) const;
 
-  // The same for a plan with varlen.
+  // The same for a problem with varlen, whose plan has no other calls.
   Result<size_t> sequences_workspace_bytes(const Sizes& sizes, int64_t total_q,
                                            int64_t total_k) const;
   Result<SavedBytes> sequences_saved(const Sizes& sizes, int64_t total_q) const;
@@ -77,11 +76,8 @@ class Plan {
   enum { kFast, kPlain, kNumAlignments };
   static constexpr size_t kNumPasses = std::size(kAllPasses);
 
-  Plan(std::shared_ptr<Engine> engine, const Problem& problem, bool varlen)
-      : engine_(std::move(engine)),
-        problem_(problem),
-        varlen_(varlen),
-        capture_(PlanCapture::from_environment()) {}
+  Plan(std::shared_ptr<Engine> engine, const Problem& problem)
+      : engine_(std::move(engine)), problem_(problem), capture_(PlanCapture::from_environment()) {}
   Status add_pass(Pass pass, int alignment, const PlanOptions& options);
   // The training passes. The first one, the backward's, decides where epsilon comes from.
   std::vector<Planned*> training_passes() const;
@@ -100,7 +96,6 @@ class Plan {
 
   const std::shared_ptr<Engine> engine_;
   const Problem problem_;
-  const bool varlen_;
   const std::unique_ptr<const PlanCapture> capture_;  // null if no calls are captured
   // prepare() writes the kernels under prepare_mutex_ before it sets is_prepared_. Later nobody
   // does.

@@ -10,6 +10,7 @@
 #include "codegen/pass_needs.h"
 #include "codegen/shapes.h"
 #include "device/thread_value.h"
+#include "runtime/device_sequences.h"
 #include "runtime/executor.h"
 #include "runtime/multiply_adds.h"
 #include "templates/kernels/params.cuh"
@@ -40,7 +41,6 @@ Status check_lengths(const char* which, int64_t batch, int64_t most, int64_t tot
                                         value, low, high, why));
   };
   if (cu_seqlens != nullptr) {
-    LSSAR_RETURN_IF_ERROR(check_total(which, total));
     if (cu_seqlens[0] < 0 || cu_seqlens[0] > total)
       return refuse("cu_seqlens", 0, cu_seqlens[0], 0, total, "");
     for (int64_t b = 0; b < batch; ++b) {
@@ -95,10 +95,11 @@ TableLayout table_layout(const Problem& problem, const Sizes& sizes) {
   return layout;
 }
 
-class SequenceLaunches {
+// The launches of a call on the cpu device.
+class HostSequences {
  public:
-  SequenceLaunches(Device& device, const std::vector<LaunchStep>& steps,
-                   const std::vector<StepFunction>& functions, const SequencesCall& call)
+  HostSequences(Device& device, const std::vector<LaunchStep>& steps,
+                const std::vector<StepFunction>& functions, const SequencesCall& call)
       : device_(device),
         steps_(steps),
         functions_(functions),
@@ -106,12 +107,10 @@ class SequenceLaunches {
         batch_(static_cast<size_t>(call.sizes.batch)),
         table_(table_layout(call.problem, call.sizes)) {}
 
-  Status run(Stream stream) {
+  Status run() {
     LSSAR_RETURN_IF_ERROR(check_workspace());
     LSSAR_RETURN_IF_ERROR(check_blocks());
-    if (batch_ != 0) {
-      LSSAR_RETURN_IF_ERROR(device_.launches_parts() ? launch_together() : launch_each(stream));
-    }
+    if (batch_ != 0) LSSAR_RETURN_IF_ERROR(launch_together());
     add_sinks();
     return {};
   }
@@ -269,15 +268,6 @@ class SequenceLaunches {
     return end;
   }
 
-  Status launch_each(Stream stream) const {
-    return for_each(
-        [&](int64_t b, const Sizes& sizes, const WorkspaceLayout& layout, DevicePtr workspace) {
-          const Tensors tensors = tensors_of(b);
-          return launch_steps(device_, steps_, functions_,
-                              {call_.problem, sizes, tensors, workspace, layout}, stream);
-        });
-  }
-
   // The gradient of a sink is the sum over all sequences, in the order of the batch.
   void add_sinks() const {
     if (call_.problem.pass != Pass::kBackward || !reads_sink(call_.problem)) return;
@@ -314,18 +304,40 @@ TensorShapes shapes_of(const Sizes& sizes, const Sequences& sequences) {
   return shapes;
 }
 
-Status check_takes_sequences(const Device& device) {
+void add_lengths(const Sizes& sizes, const Sequences& sequences, Operands& operands) {
+  const Operand workspace = operands.items[--operands.count];  // stays the last one
+  const auto add = [&](const char* name, const int32_t* numbers, int64_t count) {
+    if (numbers == nullptr) return;
+    Operand operand;
+    operand.name = name;
+    operand.data = reinterpret_cast<DevicePtr>(numbers);
+    operand.sizes[0] = operand.sizes[1] = operand.sizes[2] = 1;
+    operand.dim = count;
+    operand.elem_bytes = operand.alignment = sizeof(int32_t);
+    operand.is_fixed = true;
+    operands.add(operand);
+  };
+  add("cu_seqlens_q", sequences.cu_seqlens_q, sizes.batch + 1);
+  add("cu_seqlens_k", sequences.cu_seqlens_k, sizes.batch + 1);
+  add("seqused_q", sequences.seqused_q, sizes.batch);
+  add("seqused_k", sequences.seqused_k, sizes.batch);
+  operands.add(workspace);
+}
+
+bool host_reads_lengths(const Device& device) {
   const std::string& kind = device.info().kind;
-  if (kind == "cpu" || kind == "virtual") return {};
-  return unsupported(fmt::format(
-      "sequences (varlen): the {} device takes none yet; allowed are the cpu and virtual devices",
-      kind));
+  return kind == "cpu" || kind == "virtual";
 }
 
 Status check_total(const char* which, int64_t total) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   if (total >= 0 && total <= kMost) return {};
   return invalid_argument(fmt::format("total_{} = {}: allowed are 0 to {}", which, total, kMost));
+}
+
+Status check_totals(const Sequences& sequences) {
+  if (sequences.cu_seqlens_q != nullptr) LSSAR_RETURN_IF_ERROR(check_total("q", sequences.total_q));
+  return sequences.cu_seqlens_k == nullptr ? Status() : check_total("k", sequences.total_k);
 }
 
 Status check_sequences(const Sizes& sizes, const Sequences& sequences) {
@@ -337,23 +349,20 @@ Status check_sequences(const Sizes& sizes, const Sequences& sequences) {
 
 Result<size_t> sequences_workspace_bytes(const Problem& problem, const Schedule& schedule,
                                          const Sizes& sizes, int64_t total_q, int64_t total_k) {
-  // Every sequence may round its lengths up to whole tiles, add a ticket, and round each part of its
-  // workspace up.
+  if (schedule.variant != Variant::kCpu)
+    return device_sequences_workspace_bytes(problem, schedule, sizes, total_q, total_k);
+  // Every sequence may round its lengths up to whole tiles, add a ticket, and round each part of
+  // its workspace up.
   constexpr int64_t kRounding = (WorkspaceLayout::kNumParts + 1) * aligned_part(1);
-  const bool is_cpu = schedule.variant == Variant::kCpu;
-  const int64_t tile_q = is_cpu ? cpu_grad_rows(schedule) : schedule.dkdv.block_cols;
-  const int64_t tile_k = is_cpu ? 0 : key_norm_pitch(1);
-  const Sizes all = {1, sizes.heads, sizes.kv_heads, total_q + sizes.batch * tile_q,
-                     total_k + sizes.batch * tile_k};
+  const Sizes all = {1, sizes.heads, sizes.kv_heads,
+                     total_q + sizes.batch * cpu_grad_rows(schedule), total_k};
   LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout, workspace_layout(problem, schedule, all));
   __int128 bytes = static_cast<__int128>(sizes.batch) * kRounding +
                    table_layout(problem, sizes).total_bytes + layout.total_bytes;
   // Short sequences have panels of all their heads at once, and some may have few queries.
-  if (is_cpu) {
-    bytes += static_cast<__int128>(sizes.kv_heads) *
-                 cpu_sequences_slice_bytes(problem, schedule, sizes.batch, total_k) -
-             static_cast<__int128>(layout.panel_slices) * cpu_slice_bytes(problem, schedule, all);
-  }
+  bytes += static_cast<__int128>(sizes.kv_heads) *
+               cpu_sequences_slice_bytes(problem, schedule, sizes.batch, total_k) -
+           static_cast<__int128>(layout.panel_slices) * cpu_slice_bytes(problem, schedule, all);
   if (bytes > std::numeric_limits<int64_t>::max()) {
     return invalid_argument(fmt::format(
         "workspace of batch = {}, heads = {}, kv_heads = {}, total_q = {}, total_k = {}: the bytes "
@@ -371,7 +380,9 @@ Result<SavedBytes> sequences_saved_bytes(const Problem& problem, const Schedule&
 Status launch_sequences(Device& device, const std::vector<LaunchStep>& steps,
                         const std::vector<StepFunction>& functions, const SequencesCall& call,
                         Stream stream) {
-  return SequenceLaunches(device, steps, functions, call).run(stream);
+  if (call.schedule.variant != Variant::kCpu)
+    return launch_device_sequences(device, steps, functions, call, stream);
+  return HostSequences(device, steps, functions, call).run();
 }
 
 }  // namespace lssar

@@ -1,7 +1,8 @@
 // Calls of sequences that have lengths of their own: packed one after another, or padded to one
 // length. Each sequence is computed as a call of one batch entry, on its own part of the tensors
-// and of the workspace. On the cpu device each step is one launch with the blocks of all sequences;
-// the virtual device runs one sequence after another.
+// and of the workspace. Each step is one launch with the blocks of all sequences. On the cpu device
+// the host reads the lengths and divides the blocks; kernels of GPUs do it themselves
+// (runtime/device_sequences.h).
 //
 // Used by engine.cpp and plan.cpp. Only errors allocate. Threads: any number may call; each call
 // needs a workspace of its own.
@@ -15,12 +16,13 @@
 #include "codegen/launch_step.h"
 #include "device/device.h"
 #include "runtime/call.h"
+#include "runtime/operands.h"
 #include "runtime/step_function.h"
 
 namespace lssar {
 
-// The lengths of a call's sequences, in host memory. Sizes::batch is their number, Sizes::seq_q and
-// seq_k are the most queries and keys that one may have.
+// The lengths of a call's sequences, in memory of the device. Sizes::batch is their number,
+// Sizes::seq_q and seq_k are the most queries and keys that one may have.
 //
 // With cu_seqlens_q the queries are packed: those of sequence b are rows cu_seqlens_q[b] to
 // cu_seqlens_q[b + 1] of tensors of batch 1 and total_q rows. Without it they are the first rows of
@@ -44,15 +46,21 @@ inline bool has_lengths(const Sequences& sequences) {
 // The batch and lengths of the tensors that hold all sequences.
 TensorShapes shapes_of(const Sizes& sizes, const Sequences& sequences);
 
-// kUnsupported: a device that takes no sequences yet. The cpu and virtual devices do.
-Status check_takes_sequences(const Device& device);
+// Puts the arrays of lengths among a call's operands.
+void add_lengths(const Sizes& sizes, const Sequences& sequences, Operands& operands);
+
+// Whether lengths are in memory that the host reads.
+bool host_reads_lengths(const Device& device);
 
 // kInvalidArgument names the first entry that is negative, beyond the tensor, below the entry
-// before it, or makes a sequence too long. REQUIRES: check_sizes of the sizes.
+// before it, or makes a sequence too long. REQUIRES: check_sizes, check_totals and
+// host_reads_lengths.
 Status check_sequences(const Sizes& sizes, const Sequences& sequences);
 
 // kInvalidArgument: a number of rows below 0 or above 2^31 - 1. `which` is "q" or "k".
 Status check_total(const char* which, int64_t total);
+// The same of packed tensors.
+Status check_totals(const Sequences& sequences);
 
 // Bytes of workspace that suffice for every call of these sizes with `total_q` queries and
 // `total_k` keys in all.

@@ -17,6 +17,7 @@
 #include "templates/kernels/hopper_backward_epsilon.cuh"
 #include "templates/kernels/hopper_forward.cuh"
 #include "templates/kernels/key_norms.cuh"
+#include "templates/kernels/order_sequences.cuh"
 #include "templates/ptx/wgmma_sample.cuh"
 #include "templates/tile/mma16.cuh"
 #include "templates/tile/mma32.cuh"
@@ -46,6 +47,7 @@ struct SampleConfig : SampleFunctions {
   static constexpr int kHeadDimVPadded = 48;
   static constexpr i64 kSeqQ = 0;
   static constexpr i64 kSeqK = 0;
+  static constexpr bool kHasLengths = false;
   static constexpr bool kIsCausal = true;
   static constexpr int kPower = 3;
   static constexpr float kOffset = 1.0f;
@@ -74,6 +76,9 @@ struct SampleConfig : SampleFunctions {
 
 struct SampleHalf : SampleConfig<Fp16, TileMma16<Fp16>, true, true> {
   static constexpr bool kIsFp16 = true;
+};
+struct SampleSequences : SampleHalf {
+  static constexpr bool kHasLengths = true;
 };
 using SampleFloat = SampleConfig<float, TileMma32<float>, false, false>;
 
@@ -180,6 +185,16 @@ extern "C" __global__ void __launch_bounds__(64)
 extern "C" __global__ void __launch_bounds__(64)
     lssar_index_float(const lssar_device::AttentionParams params) {
   lssar_device::run_every_kernel<lssar_device::SampleFloat>(params);
+}
+
+extern "C" __global__ void __launch_bounds__(512)
+    lssar_index_sequences(const LSSAR_GRID_CONSTANT lssar_device::SequencesParams params) {
+  using lssar_device::SampleSequences;
+  lssar_device::order_sequences<SampleSequences>(params);
+  lssar_device::AttentionParams own;
+  if (lssar_device::enter_sequence<SampleSequences, 1, true>(own, params))
+    lssar_device::run_every_kernel<SampleSequences>(own);
+  lssar_device::backward_sink_of_sequences(params);
 }
 
 template <class Config>

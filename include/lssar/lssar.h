@@ -239,7 +239,7 @@ typedef struct lssar_problem {
   const char* score; /* the score function: "softmax", "phi=relu(x)^2,normalizer=sum_abs", JSON:
                         docs/math.md, "The family"; NULL or "": the formulas at the top */
   int32_t varlen;    /* 1: calls have sequences of their own lengths ("Sequences" below); seq_q and
-                        seq_k must then be 0. Not on GPUs yet. 0: they have one length */
+                        seq_k must then be 0. 0: they have one length */
   int32_t reserved2; /* 0 */
 } lssar_problem;
 
@@ -319,8 +319,8 @@ typedef struct lssar_plan_options {
 } lssar_plan_options;
 
 /* Checks the problem and chooses schedules. `options` may be NULL. *plan is NULL on failure.
- * INVALID_ARGUMENT: a field out of its range, or an illegal schedule. UNSUPPORTED: varlen on a GPU
- * or with passes over ranges of keys; a newer version's field that is set. OUT_OF_MEMORY. */
+ * INVALID_ARGUMENT: a field out of its range, or an illegal schedule. UNSUPPORTED: varlen
+ * with passes over ranges of keys; a newer version's field that is set. OUT_OF_MEMORY. */
 LSSAR_API lssar_status lssar_plan_create(lssar_context* context, const lssar_problem* problem,
                                          const lssar_plan_options* options,
                                          lssar_plan** plan) LSSAR_NOEXCEPT;
@@ -494,10 +494,12 @@ LSSAR_API lssar_status lssar_execute_backward(const lssar_plan* plan,
  * written. lssar_plan_varlen_sizes has the bytes of the workspace and of what is saved. Saved
  * tensors, row_stats included, hold sequence after sequence, each as a call of batch 1 with its
  * queries would. The part of sequence b begins behind the rows before it, whether used or not.
- * The arrays are read during the call, on the host. cu_seqlens must not decrease and must stay
- * within total_q or total_k; INVALID_ARGUMENT names the entry that breaks this. Row sums and
- * weighted sums take no sequences, and `range` is ignored. On the cpu device a row's bits do not
- * depend on the other sequences. */
+ * The arrays are in memory of the device. cu_seqlens must not decrease and must stay within total_q
+ * or total_k, and no length may be above that of `sizes`. On the cpu and virtual devices
+ * INVALID_ARGUMENT names the entry that breaks this. A GPU reads the arrays when the call runs; if
+ * an entry breaks this, nothing is computed, and no other memory is touched. Row sums and weighted
+ * sums take no sequences, and `range` is ignored. A row's bits do not depend on the other
+ * sequences, unless dq_mode is atomic. */
 
 /* Keys in ranges: the forward's two passes one by one, with errors as above, so that keys may be
  * split over GPUs (context parallelism), calls (ring attention) or streams (few queries, many

@@ -37,6 +37,14 @@ _MAX_KEPT = 1024  # signatures, a few KiB each: a bound for programs whose lengt
 _raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
 
+def current_stream(device_type, ordinal):
+    if device_type != "cuda":
+        return 0
+    if _raw_stream is not None:
+        return _raw_stream(ordinal)
+    return torch.cuda.current_stream(ordinal).cuda_stream
+
+
 def layout_of(q, k, v):
     """A bit for each that is a view of [batch, length, heads, dim]."""
     return (
@@ -158,11 +166,7 @@ class Signature:
         return self.device_type == "cuda" and torch.cuda.is_current_stream_capturing()
 
     def stream(self):
-        if self.device_type != "cuda":
-            return 0
-        if _raw_stream is not None:
-            return _raw_stream(self.ordinal)
-        return torch.cuda.current_stream(self.device).cuda_stream
+        return current_stream(self.device_type, self.ordinal)
 
     def find_pass(self, name, bits):
         """`bits`: of the pointers and of strides that are not the signature's."""

@@ -71,12 +71,13 @@ def varlen_attention(
 
     Args:
         q: [total_q, heads, d]; k: [total_k, kv_heads, d]; v: [total_k, kv_heads, dv]; as for
-            lssar.attention. On the CPU, so far: there are no kernels for sequences on GPUs yet.
+            lssar.attention.
         cu_seqlens_q: [sequences + 1], int32: rows cu_seqlens_q[b] to cu_seqlens_q[b + 1] of q are
-            sequence b. Numbers never decrease, and are at most total_q.
+            sequence b. Numbers never decrease, and are at most total_q. On a GPU nobody can check
+            this without waiting: if a length is bad, all rows of o, and all gradients, are 0.
         cu_seqlens_k: the same for k and v.
         max_seqlen_q, max_seqlen_k: at least the length of the longest sequence, to save a look at
-            cu_seqlens. None: that length.
+            cu_seqlens. None: that length. On a GPU the look waits for the device.
         causal: the last query of a sequence sees all of its keys, and each query before it one less.
         p, offset, score, sink: as for lssar.attention. N_i counts keys of the row's own sequence.
         seqused_q, seqused_k: [sequences], int32: how many rows of each sequence are used, from its

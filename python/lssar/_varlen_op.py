@@ -31,7 +31,9 @@ class Lengths(NamedTuple):
     used_k: Optional[torch.Tensor]
 
     def leave_rows(self, x, cu, used):
-        """Whether some rows of x are in no sequence."""
+        """Whether some rows of x are in no sequence, or may be: a look at a GPU's memory waits."""
+        if x.device.type != "cpu":
+            return True
         return used is not None or cu is not None and not (cu[0] == 0 and cu[-1] == x.shape[0])
 
 
@@ -105,7 +107,7 @@ def _run(name, q, k, v, lengths, options, sink, saved=None, **more):
         *((at, at + bytes_o, at + bytes_o + bytes_stats) if at else (0, 0, 0)),
         workspace.data_ptr(),
         workspace_bytes,
-        0,  # the stream
+        _launch.current_stream(q.device.type, q.device.index or 0),
         torch.get_num_threads(),
         _address(sink),
         _address(more.get("grad_sink")),

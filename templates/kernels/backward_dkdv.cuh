@@ -294,15 +294,18 @@ struct BackwardDkdv {
     }
   }
 
+  //
+  // Emitted sources have this as it would be formatted without <Config>.
+  // clang-format off
   LSSAR_DEVICE void place_block() {
     const i64 num_keys = seq_k<Config>(params);
     const i64 num_queries = seq_q<Config>(params);
     const i64 num_tiles_k = ceil_div(num_keys, Shape::kBlockRows);
-    if constexpr (Config::kOrderedDq) {
-      place = block_place(num_tiles_k, params.kv_heads,
+    if constexpr (Config::kOrderedDq && !Config::kHasLengths) {
+      place = block_place<Config>(num_tiles_k, params.kv_heads,
                           DqTurns<Config>::take_ticket(params, shared + Shape::kTicketOffset));
     } else {
-      place = block_place(num_tiles_k, params.kv_heads);
+      place = block_place<Config>(num_tiles_k, params.kv_heads);
     }
     first_key = place.tile_idx * Shape::kBlockRows;
     group = params.heads / params.kv_heads;
@@ -322,6 +325,8 @@ struct BackwardDkdv {
     }
   }
 
+  //
+  // clang-format on
   LSSAR_DEVICE void load_owned() {
     keys.base = shared;
     values.base = shared + Shape::KeyTile::kBytes;

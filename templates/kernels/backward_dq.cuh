@@ -100,7 +100,7 @@ struct BackwardDq {
   LSSAR_DEVICE void place_block() {
     const i64 num_queries = seq_q<Config>(params);
     const i64 num_blocks = ceil_div(num_queries, Shape::kBlockRows);
-    place = block_place(num_blocks, params.heads);
+    place = block_place<Config>(num_blocks, params.heads);
     if (Config::kIsCausal) place.tile_idx = num_blocks - 1 - place.tile_idx;
     first_row = place.tile_idx * Shape::kBlockRows;
 #pragma unroll

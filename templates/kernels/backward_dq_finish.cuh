@@ -17,7 +17,7 @@ LSSAR_DEVICE void backward_dq_finish(const AttentionParams& params) {
   constexpr int kChunks =
       (Config::kHeadDim + kRowGroupThreads * kChunkElems - 1) / (kRowGroupThreads * kChunkElems);
   const i64 queries = seq_q<Config>(params);
-  const BlockPlace place = block_place(ceil_div(queries, kRowsPerBlock), params.heads);
+  const BlockPlace place = block_place<Config>(ceil_div(queries, kRowsPerBlock), params.heads);
   const i64 row = place.tile_idx * kRowsPerBlock + row_group_index();
   const i64 read_row = minimum(row, queries - 1);  // all lanes take part in the exchange below
   const i64 slice = i64{place.batch} * params.heads + place.head;

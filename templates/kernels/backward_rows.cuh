@@ -247,7 +247,7 @@ LSSAR_DEVICE void backward_rows(const AttentionParams& params) {
   using Element = typename Config::Element;
   constexpr int kRowsPerBlock = Config::kRowThreads / kRowGroupThreads;
   const i64 queries = seq_q<Config>(params);
-  const BlockPlace place = block_place(ceil_div(queries, kRowsPerBlock), params.heads);
+  const BlockPlace place = block_place<Config>(ceil_div(queries, kRowsPerBlock), params.heads);
   const i64 row = place.tile_idx * kRowsPerBlock + row_group_index();
   // Every lane takes part in the exchanges of its row group, so rows past the end repeat the last
   // row.

@@ -139,7 +139,7 @@ struct ForwardBlock {
     bool has_gaps;  // some rows have no query
     if constexpr (Config::kPackGqa) {
       const QueryTiles<Config, Shape::kBlockRows> tiles(params);
-      place = block_place(tiles.count(), tiles.slices);
+      place = block_place<Config>(tiles.count(), tiles.slices);
       if (Config::kIsCausal) place.tile_idx = tiles.count() - 1 - place.tile_idx;
       tile = tiles.rows(place, place.tile_idx);
       last = tiles.last_query(place.tile_idx);
@@ -147,7 +147,7 @@ struct ForwardBlock {
     } else {
       const i64 queries = seq_q<Config>(params);
       const i64 count = ceil_div(queries, Shape::kBlockRows);
-      place = block_place(count, params.heads);
+      place = block_place<Config>(count, params.heads);
       if (Config::kIsCausal) place.tile_idx = count - 1 - place.tile_idx;
       tile.first = place.tile_idx * Shape::kBlockRows;
       tile.head = place.head;

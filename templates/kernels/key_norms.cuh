@@ -14,12 +14,12 @@ namespace lssar_device {
 
 template <class Config>
 LSSAR_DEVICE void key_norms(const AttentionParams& params) {
-  if constexpr (Config::kOrderedDq) {
+  if constexpr (Config::kOrderedDq && !Config::kHasLengths) {
     if (block_index() == 0 && thread_index() == 0) DqTurns<Config>::clear_tickets(params);
   }
   constexpr int kRowsPerBlock = Config::kRowThreads / kRowGroupThreads;
   const i64 keys = seq_k<Config>(params);
-  const BlockPlace place = block_place(ceil_div(keys, kRowsPerBlock), params.kv_heads);
+  const BlockPlace place = block_place<Config>(ceil_div(keys, kRowsPerBlock), params.kv_heads);
   const i64 row = place.tile_idx * kRowsPerBlock + row_group_index();
   if constexpr (Config::kTakesTickets) reset_tickets(params);
   // Every lane takes part in the exchange of its row group, so rows past the end read the last row.

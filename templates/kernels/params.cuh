@@ -63,6 +63,41 @@ struct AttentionParams {
   float* sink_terms;  // workspace, [2, rows]: see tile/sink.cuh
 };
 
+// How one launch divides the rows of a sequence among its blocks. Each of `heads` heads has
+// ceil(rows of the sequence / rows) * parts tiles, one for each block.
+struct SequenceLaunch {
+  int heads;  // 0: the launch has no tiles
+  int rows;
+  int parts;    // 1, or as in tile/query_tiles.cuh
+  int of_keys;  // 1: the rows are keys, 0: queries
+};
+
+inline constexpr int kMaxSequenceLaunches = 8;
+
+// The argument of kernels with kHasLengths: sequences that have lengths of their own. Row 0 of
+// sequence b is row cu_seqlens[b] of tensors of batch 1. Without cu_seqlens it is row 0 of batch
+// entry b.
+struct SequencesParams {
+  // The tensors and the workspace of all sequences. `batch` is their number, seq_q and seq_k are
+  // the most rows that one may have.
+  AttentionParams attention;
+
+  const int* cu_seqlens_q;  // [batch + 1] or null
+  const int* cu_seqlens_k;
+  const int* seqused_q;  // [batch]: how many rows are used; null: all
+  const int* seqused_k;
+  long long total_q;  // rows of tensors of batch 1
+  long long total_k;
+
+  // Workspace, written by the first launch: see kernels/order_sequences.cuh.
+  int* num_sequences;  // [1]: batch, or 0 if a length is bad
+  int* buckets;        // [batch]
+  int* order;          // [batch]: the sequences, those with the most work first
+  int* first_tiles;    // [launches, batch + 1]: tiles of one head before order[n]
+
+  SequenceLaunch launches[kMaxSequenceLaunches];
+};
+
 // What a TMA instruction takes: a tensor and its box, in the encoding of the device.
 struct alignas(64) TensorMap {
   unsigned long long words[16];

@@ -37,6 +37,12 @@ struct DqTurns {
     return of_slice(params, slice) + first_query / Config::kDkdvBlockCols * kWarps + warp;
   }
 
+  // Counters before those of the sequence after `rows_before` queries and `sequences` sequences
+  // (kHasLengths).
+  static LSSAR_DEVICE i64 before_sequence(i64 rows_before, int sequences, int heads) {
+    return (rows_before / Config::kDkdvBlockCols + sequences) * kWarps * heads;
+  }
+
   // Clears the ticket counter before any block of the dk/dv kernel starts. One thread calls this,
   // whatever the lengths are.
   static LSSAR_DEVICE void clear_tickets(const AttentionParams& params) { params.dq_turns[0] = 0; }

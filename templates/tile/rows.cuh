@@ -61,8 +61,13 @@ struct BlockPlace {
   int batch;
 };
 
+// kHasLengths: the block's number among those of its sequence (tile/sequences.cuh).
+__shared__ u32 block_of_sequence;
+
 // Blocks are numbered with the tile running fastest.
+template <class Config>
 LSSAR_DEVICE BlockPlace block_place(i64 num_tiles, int heads, u32 block = block_index()) {
+  if constexpr (Config::kHasLengths) block = block_of_sequence;
   const u32 slice = block / static_cast<u32>(num_tiles);
   BlockPlace place;
   place.tile_idx = block - slice * static_cast<u32>(num_tiles);

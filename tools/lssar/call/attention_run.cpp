@@ -188,7 +188,24 @@ Result<AttentionOutputs> run_sequences(Engine& engine, const Problem& problem, c
                                        const ScheduleChooser& chooser,
                                        const AttentionInputs& inputs, bool quiet) {
   CallMemory memory(engine.shared_device());
-  return run_passes(engine, problem, sizes, &sequences, chooser, inputs, quiet, memory);
+  SequencesOfCall on_device = sequences;
+  std::vector<DeviceBuffer> lengths;
+  const auto upload = [&](const int32_t*& numbers, int64_t count) -> Status {
+    if (numbers == nullptr) return {};
+    const size_t bytes = static_cast<size_t>(count) * sizeof(int32_t);
+    LSSAR_ASSIGN_OR_RETURN(DeviceBuffer buffer,
+                           DeviceBuffer::allocate(engine.shared_device(), bytes));
+    LSSAR_RETURN_IF_ERROR(engine.device().copy_to_device(buffer.ptr(), numbers, bytes));
+    numbers = reinterpret_cast<const int32_t*>(buffer.ptr());
+    lengths.push_back(std::move(buffer));
+    return {};
+  };
+  const int64_t count = sequences.sizes.batch;
+  LSSAR_RETURN_IF_ERROR(upload(on_device.sequences.cu_seqlens_q, count + 1));
+  LSSAR_RETURN_IF_ERROR(upload(on_device.sequences.cu_seqlens_k, count + 1));
+  LSSAR_RETURN_IF_ERROR(upload(on_device.sequences.seqused_q, count));
+  LSSAR_RETURN_IF_ERROR(upload(on_device.sequences.seqused_k, count));
+  return run_passes(engine, problem, sizes, &on_device, chooser, inputs, quiet, memory);
 }
 
 PreparedKernels kernels_of(const std::vector<PassReport>& passes) {

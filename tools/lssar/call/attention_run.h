@@ -41,7 +41,8 @@ struct AttentionOutputs {
   std::vector<PassReport> passes;             // in the order they ran
 };
 
-// A call of sequences. Its tensors hold all of them in one batch entry.
+// A call of sequences, whose lengths are in host memory. Its tensors hold all of them in one batch
+// entry.
 struct SequencesOfCall {
   Sizes sizes;
   Sequences sequences;

@@ -105,11 +105,12 @@ Result<std::vector<Comparison>> compare_sequences(const VerifyOptions& options,
 
 Result<int> verify(const VerifyOptions& options) {
   LSSAR_RETURN_IF_ERROR(options.data.kind().status());
-  LSSAR_ASSIGN_OR_RETURN(const Problem problem, options.problem.problem());
+  LSSAR_ASSIGN_OR_RETURN(Problem problem, options.problem.problem());
   PackedSequences packed;
   Sizes sizes;
   if (options.lengths.is_given()) {
     LSSAR_ASSIGN_OR_RETURN(packed, options.lengths.sequences(problem));
+    problem.varlen = true;
     sizes = packed.tensors();
   } else {
     LSSAR_ASSIGN_OR_RETURN(sizes, options.problem.sizes());

@@ -1,0 +1,173 @@
+#include "runtime/device_sequences.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "runtime/executor.h"
+#include "templates/kernels/params.cuh"
+
+namespace lssar {
+namespace {
+
+using lssar_device::SequenceLaunch;
+using lssar_device::SequencesParams;
+
+// Byte offsets in the workspace of what the first launch writes. The parts of all sequences follow.
+struct Tables {
+  size_t num_sequences = 0, buckets = 0, order = 0, first_tiles = 0, total_bytes = 0;
+};
+
+Tables tables_of(const Sizes& sizes) {
+  const auto numbers = [](int64_t count) {
+    return aligned_part(static_cast<size_t>(count) * sizeof(int32_t));
+  };
+  Tables tables;
+  tables.buckets = tables.num_sequences + numbers(1);
+  tables.order = tables.buckets + numbers(sizes.batch);
+  tables.first_tiles = tables.order + numbers(sizes.batch);
+  tables.total_bytes =
+      tables.first_tiles + numbers(lssar_device::kMaxSequenceLaunches * (sizes.batch + 1));
+  return tables;
+}
+
+// The workspace of all sequences, as set_sequence (templates/tile/sequences.cuh) divides it: every
+// sequence may round its keys, and its tiles of queries, up.
+Result<WorkspaceLayout> layout_of(const Problem& problem, const Schedule& schedule,
+                                  const Sizes& sizes, int64_t total_q, int64_t total_k) {
+  const int64_t tile_q = schedule.dkdv.block_cols;
+  return workspace_layout(problem, schedule,
+                          {1, sizes.heads, sizes.kv_heads, total_q + sizes.batch * tile_q,
+                           total_k + sizes.batch * key_norm_pitch(1)});
+}
+
+SequenceLaunch sequence_launch(const LaunchStep& step, const Sizes& sizes) {
+  const auto heads = static_cast<int>(sizes.heads), kv_heads = static_cast<int>(sizes.kv_heads);
+  switch (step.grid_rows) {
+    case GridRows::kQueries:
+      return {heads, step.rows_per_block, 1, 0};
+    case GridRows::kKeys:
+      return {kv_heads, step.rows_per_block, 1, 1};
+    case GridRows::kPackedQueries: {
+      const int group = heads / kv_heads;
+      return {kv_heads, std::max(step.packed_rows / group, 1),
+              static_cast<int>(packed_tiles(1, group, step.packed_rows)), 0};
+    }
+    case GridRows::kHeads:
+    case GridRows::kOnce:
+      break;
+  }
+  return {};
+}
+
+// At least the blocks that the launch needs, whatever the lengths are.
+__int128 most_blocks(const SequenceLaunch& launch, const Sizes& sizes, const TensorShapes& shapes) {
+  const bool of_keys = launch.of_keys != 0;
+  const int64_t most = of_keys ? sizes.seq_k : sizes.seq_q;
+  const __int128 total = of_keys ? static_cast<__int128>(shapes.batch_k) * shapes.rows_k
+                                 : static_cast<__int128>(shapes.batch_q) * shapes.rows_q;
+  const __int128 of_longest =
+      static_cast<__int128>(sizes.batch) * ((most + launch.rows - 1) / launch.rows);
+  // Every sequence may have a tile that is not full.
+  const __int128 of_total = total / launch.rows + sizes.batch;
+  return std::min(of_longest, of_total) * launch.parts * launch.heads;
+}
+
+class DeviceSequences {
+ public:
+  DeviceSequences(const std::vector<LaunchStep>& steps, const SequencesCall& call)
+      : steps_(steps), call_(call), shapes_(shapes_of(call.sizes, call.sequences)) {}
+
+  // Sets the parameters and every grid. Errors: as launch_sequences.
+  Status prepare() {
+    const int64_t total_q = shapes_.batch_q * shapes_.rows_q;
+    const int64_t total_k = shapes_.batch_k * shapes_.rows_k;
+    LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout,
+                           layout_of(call_.problem, call_.schedule, call_.sizes, total_q, total_k));
+    const Tables tables = tables_of(call_.sizes);
+    const size_t needed = tables.total_bytes + layout.total_bytes;
+    if (call_.workspace.bytes < needed) {
+      return invalid_argument(fmt::format("workspace_bytes = {}: this call needs {} or more",
+                                          call_.workspace.bytes, needed));
+    }
+    set_params(tables, layout);
+    assert(steps_.size() <= lssar_device::kMaxSequenceLaunches &&
+           "more launches than kernels know");
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      params_.launches[i] = sequence_launch(steps_[i], call_.sizes);
+      LSSAR_ASSIGN_OR_RETURN(blocks_[i], blocks_of(steps_[i], params_.launches[i]));
+    }
+    return {};
+  }
+
+  Status launch(Device& device, const std::vector<StepFunction>& functions, Stream stream) const {
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      if (blocks_[i] == 0) continue;
+      LaunchConfig config;
+      config.grid[0] = blocks_[i];
+      config.block[0] = static_cast<uint32_t>(steps_[i].threads);
+      config.shared_bytes = static_cast<uint32_t>(steps_[i].shared_bytes);
+      LSSAR_RETURN_IF_ERROR(
+          device.launch(*functions[i].function, config, &params_, sizeof(params_), stream));
+    }
+    return {};
+  }
+
+ private:
+  void set_params(const Tables& tables, const WorkspaceLayout& layout) {
+    const Sequences& sequences = call_.sequences;
+    const DevicePtr workspace = call_.workspace.data;
+    const auto table = [&](size_t offset) { return reinterpret_cast<int*>(workspace + offset); };
+    params_.attention = attention_params(
+        {call_.problem, call_.sizes, call_.tensors, workspace + tables.total_bytes, layout});
+    params_.cu_seqlens_q = sequences.cu_seqlens_q;
+    params_.cu_seqlens_k = sequences.cu_seqlens_k;
+    params_.seqused_q = sequences.seqused_q;
+    params_.seqused_k = sequences.seqused_k;
+    params_.total_q = sequences.total_q;
+    params_.total_k = sequences.total_k;
+    params_.num_sequences = table(tables.num_sequences);
+    params_.buckets = table(tables.buckets);
+    params_.order = table(tables.order);
+    params_.first_tiles = table(tables.first_tiles);
+  }
+
+  Result<uint32_t> blocks_of(const LaunchStep& step, const SequenceLaunch& launch) const {
+    if (step.grid_rows == GridRows::kOnce) return uint32_t{1};
+    if (step.grid_rows == GridRows::kHeads) return static_cast<uint32_t>(call_.sizes.heads);
+    const __int128 blocks = most_blocks(launch, call_.sizes, shapes_);
+    if (blocks <= std::numeric_limits<int32_t>::max()) return static_cast<uint32_t>(blocks);
+    return invalid_argument(fmt::format(
+        "sizes: {} sequences may have {} blocks of {} rows in all; allowed are 2^31 - 1",
+        call_.sizes.batch, static_cast<int64_t>(blocks), step.rows_per_block));
+  }
+
+  const std::vector<LaunchStep>& steps_;
+  const SequencesCall& call_;
+  const TensorShapes shapes_;
+  SequencesParams params_ = {};
+  std::array<uint32_t, lssar_device::kMaxSequenceLaunches> blocks_ = {};
+};
+
+}  // namespace
+
+Result<size_t> device_sequences_workspace_bytes(const Problem& problem, const Schedule& schedule,
+                                                const Sizes& sizes, int64_t total_q,
+                                                int64_t total_k) {
+  LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout,
+                         layout_of(problem, schedule, sizes, total_q, total_k));
+  return tables_of(sizes).total_bytes + layout.total_bytes;
+}
+
+Status launch_device_sequences(Device& device, const std::vector<LaunchStep>& steps,
+                               const std::vector<StepFunction>& functions,
+                               const SequencesCall& call, Stream stream) {
+  DeviceSequences launches(steps, call);
+  LSSAR_RETURN_IF_ERROR(launches.prepare());
+  return launches.launch(device, functions, stream);
+}
+
+}  // namespace lssar

@@ -1,0 +1,267 @@
+// Calls of sequences with lengths of their own, from host memory: inputs, poison, and the
+// comparison with the reference.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "reference/numerics.h"
+#include "score/score_text.h"
+#include "tests/capi/run_capi.h"
+#include "tests/cpu/cpu_check.h"
+
+namespace lssar {
+
+using Lengths = std::vector<int32_t>;
+
+inline constexpr std::byte kPoison{0xFF};  // NaN in every dtype
+
+// How the queries, or the keys, of a call are laid out.
+struct Side {
+  Lengths lengths;
+  bool is_packed = true;
+  Lengths rows = {};  // of each sequence; empty: its length. More of them: seqused is given
+
+  int64_t count() const { return static_cast<int64_t>(lengths.size()); }
+  const Lengths& all_rows() const { return rows.empty() ? lengths : rows; }
+  int64_t most() const {
+    int32_t most = 0;
+    for (const int32_t n : all_rows()) most = std::max(most, n);
+    return most;
+  }
+  int64_t total() const {
+    if (!is_packed) return count() * most();
+    return std::accumulate(all_rows().begin(), all_rows().end(), int64_t{0});
+  }
+  int64_t first_row(int64_t b) const {
+    if (!is_packed) return b * most();
+    return std::accumulate(all_rows().begin(), all_rows().begin() + b, int64_t{0});
+  }
+  Lengths cu_seqlens() const {
+    Lengths sums = {0};
+    for (const int32_t n : all_rows()) sums.push_back(sums.back() + n);
+    return sums;
+  }
+};
+
+struct VarlenCase {
+  Problem problem;
+  Side q, k;
+  int num_threads = 0;
+  int32_t alignment = 0;  // as lssar_problem.alignment
+};
+
+// A tensor [total, heads, dim] with the rows of all sequences, poisoned where nobody's are.
+class Rows {
+ public:
+  Rows(const Side& side, DType dtype, int64_t heads, int64_t dim)
+      : side_(side),
+        dtype_(dtype),
+        heads_(heads),
+        dim_(dim),
+        bytes_(side.total() * heads * dim * dtype_bytes(dtype), kPoison) {}
+
+  // [heads, length, dim] of sequence b.
+  void write(int64_t b, const std::vector<float>& values) {
+    const std::vector<std::byte> packed = pack(dtype_, values);
+    each_row(b, [&](size_t here, size_t there, size_t size) {
+      std::memcpy(&bytes_[there], &packed[here], size);
+    });
+  }
+  // The same, and leaves poison.
+  std::vector<float> take(int64_t b) {
+    std::vector<std::byte> packed(side_.lengths[b] * heads_ * dim_ * dtype_bytes(dtype_));
+    each_row(b, [&](size_t here, size_t there, size_t size) {
+      std::memcpy(&packed[here], &bytes_[there], size);
+      std::memset(&bytes_[there], static_cast<int>(kPoison), size);
+    });
+    return unpack(dtype_, packed);
+  }
+  bool is_poison() const {
+    return std::all_of(bytes_.begin(), bytes_.end(), [](std::byte b) { return b == kPoison; });
+  }
+  lssar_tensor ref() {
+    const int64_t row = heads_ * dim_;
+    return {bytes_.data(), {side_.is_packed ? 0 : side_.most() * row, dim_, row}};
+  }
+  const std::vector<std::byte>& bytes() const { return bytes_; }
+
+ private:
+  template <class Visit>
+  void each_row(int64_t b, const Visit& visit) const {
+    const auto size = static_cast<size_t>(dim_ * dtype_bytes(dtype_));
+    for (int64_t head = 0; head < heads_; ++head) {
+      for (int64_t i = 0; i < side_.lengths[b]; ++i) {
+        const int64_t row = side_.first_row(b) + i;
+        visit((head * side_.lengths[b] + i) * size, (row * heads_ + head) * size, size);
+      }
+    }
+  }
+
+  const Side& side_;
+  const DType dtype_;
+  const int64_t heads_, dim_;
+  std::vector<std::byte> bytes_;
+};
+
+// Memory, inputs and lengths of a call.
+class VarlenCall {
+ public:
+  explicit VarlenCall(const VarlenCase& c)
+      : case_(c),
+        q(c.q, c.problem.dtype, c.problem.heads, c.problem.head_dim),
+        k(c.k, c.problem.dtype, c.problem.kv_heads, c.problem.head_dim),
+        v(c.k, c.problem.dtype, c.problem.kv_heads, c.problem.head_dim_v),
+        o(c.q, c.problem.dtype, c.problem.heads, c.problem.head_dim_v),
+        grad_o(o),
+        grad_q(q),
+        grad_k(k),
+        grad_v(v),
+        cu_q_(c.q.cu_seqlens()),
+        cu_k_(c.k.cu_seqlens()),
+        grad_sink(c.problem.heads) {
+    for (int64_t b = 0; b < c.q.count(); ++b) {
+      inputs.push_back(random_inputs(c.problem, sizes_of(b), InputKind::kGauss, 100 + b));
+      q.write(b, inputs[b].q);
+      k.write(b, inputs[b].k);
+      v.write(b, inputs[b].v);
+      grad_o.write(b, inputs[b].grad_o);
+    }
+    if (!inputs.empty()) sink = inputs[0].sink;  // one for all
+  }
+
+  Sizes sizes_of(int64_t b) const {
+    return sizes_with(1, case_.problem.heads, case_.problem.kv_heads, case_.q.lengths[b],
+                      case_.k.lengths[b]);
+  }
+
+  lssar_call make(const lssar_plan* plan) {
+    lssar_call call = {};
+    call.struct_size = sizeof(call);
+    call.sizes = {case_.q.count(), case_.problem.heads, case_.problem.kv_heads, case_.q.most(),
+                  case_.k.most()};
+    lssar_saved_sizes saved = {};
+    size_t bytes = 0;
+    EXPECT_EQ(lssar_plan_varlen_sizes(plan, &call.sizes, case_.q.total(), case_.k.total(), &bytes,
+                                      &saved),
+              LSSAR_STATUS_OK)
+        << lssar_last_error_detail();
+    workspace_.assign(bytes / 16 + 1, {});
+    saved_o_.assign(saved.o / 16 + 1, {});
+    saved_stats_.assign(saved.stats / 16 + 1, {});
+    saved_x_.assign(saved.x / 16 + 1, {});
+    call.q = q.ref();
+    call.k = k.ref();
+    call.v = v.ref();
+    call.o = o.ref();
+    call.grad_o = grad_o.ref();
+    call.grad_q = grad_q.ref();
+    call.grad_k = grad_k.ref();
+    call.grad_v = grad_v.ref();
+    call.saved_o = &saved_o_[0].x[0];
+    call.saved_stats = &saved_stats_[0].x[0];
+    call.saved_x = saved_x_.data();
+    call.workspace = workspace_.data();
+    call.workspace_bytes = bytes;
+    call.num_threads = case_.num_threads;
+    if (!sink.empty()) call.sink = sink.data(), call.grad_sink = grad_sink.data();
+    if (case_.q.is_packed) call.cu_seqlens_q = cu_q_.data();
+    if (case_.k.is_packed) call.cu_seqlens_k = cu_k_.data();
+    if (!case_.q.rows.empty()) call.seqused_q = case_.q.lengths.data();
+    if (!case_.k.rows.empty()) call.seqused_k = case_.k.lengths.data();
+    call.total_q = case_.q.total();
+    call.total_k = case_.k.total();
+    return call;
+  }
+
+ private:
+  struct alignas(16) Sixteen {
+    float x[4];
+  };
+  const VarlenCase& case_;
+
+ public:
+  Rows q, k, v, o, grad_o, grad_q, grad_k, grad_v;
+  std::vector<RandomInputs> inputs;
+  std::vector<float> sink;
+
+ private:
+  Lengths cu_q_, cu_k_;
+  std::vector<Sixteen> workspace_, saved_o_, saved_stats_, saved_x_;
+
+ public:
+  std::vector<float> grad_sink;
+};
+
+inline lssar_problem varlen_problem(const VarlenCase& c) {
+  lssar_problem problem = to_c(
+      c.problem, LSSAR_PASS_FORWARD | LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD, c.alignment);
+  problem.seq_q = problem.seq_k = 0;
+  problem.varlen = 1;
+  return problem;
+}
+
+inline PlanPtr make_plan(lssar_context* context, const VarlenCase& c) {
+  lssar_problem problem = varlen_problem(c);
+  const std::string score = c.problem.score == ScoreFunction() ? "" : "softmax,sink=per_head";
+  problem.score = score.c_str();
+  lssar_plan* plan = nullptr;
+  EXPECT_EQ(lssar_plan_create(context, &problem, nullptr, &plan), LSSAR_STATUS_OK)
+      << lssar_last_error_detail();
+  PlanPtr owned(plan);
+  EXPECT_EQ(lssar_plan_prepare(plan), LSSAR_STATUS_OK) << lssar_last_error_detail();
+  return owned;
+}
+
+// Runs all passes, and compares every sequence with the reference.
+inline void check(lssar_context* context, const VarlenCase& c) {
+  const PlanPtr plan = make_plan(context, c);
+  VarlenCall memory(c);
+  const lssar_call call = memory.make(plan.get());
+  for (const auto execute :
+       {lssar_execute_forward, lssar_execute_forward_train, lssar_execute_backward}) {
+    ASSERT_EQ(execute(plan.get(), &call), LSSAR_STATUS_OK) << lssar_last_error_detail();
+  }
+  std::vector<double> grad_sink(memory.sink.size());
+  for (int64_t b = 0; b < c.q.count(); ++b) {
+    const RandomInputs& in = memory.inputs[b];
+    const auto expected = reference_attention(
+        c.problem, memory.sizes_of(b),
+        {widened(in.q), widened(in.k), widened(in.v), widened(in.grad_o), widened(memory.sink)});
+    ASSERT_TRUE(expected.ok()) << expected.status().to_string();
+    const auto expect = [&](OutputTensor tensor, const std::vector<float>& actual) {
+      std::vector<double> values = reference_values(*expected, tensor);
+      if (in.q.empty()) values.resize(actual.size());  // no query has a gradient: zeros
+      const TensorError error =
+          compare(values, actual, allowed_error(c.problem, tensor, *expected));
+      EXPECT_TRUE(error.is_right())
+          << "sequence " << b << ", " << tensor_name(tensor) << ": " << error.to_string();
+    };
+    expect(OutputTensor::kO, memory.o.take(b));
+    expect(OutputTensor::kDq, memory.grad_q.take(b));
+    expect(OutputTensor::kDk, memory.grad_k.take(b));
+    expect(OutputTensor::kDv, memory.grad_v.take(b));
+    for (size_t head = 0; head < expected->dsink.size(); ++head)
+      grad_sink[head] += expected->dsink[head];
+  }
+  for (size_t head = 0; head < grad_sink.size(); ++head)
+    EXPECT_NEAR(memory.grad_sink[head], grad_sink[head], 1e-4 * (1 + std::abs(grad_sink[head])));
+  for (const Rows* rows : {&memory.o, &memory.grad_q, &memory.grad_k, &memory.grad_v})
+    EXPECT_TRUE(rows->is_poison()) << "a row of no sequence was written";
+}
+
+inline VarlenCase packed_case(DType dtype, bool causal) {
+  VarlenCase c;
+  c.problem = forward_problem(dtype, 64, 64, 15, causal);
+  c.problem.heads = 4;
+  c.problem.kv_heads = 2;
+  c.q.lengths = {5, 0, 130, 33, 1, 12, 0};
+  c.k.lengths = {7, 4, 130, 0, 97, 5, 0};
+  return c;
+}
+
+}  // namespace lssar

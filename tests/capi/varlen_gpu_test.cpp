@@ -1,0 +1,114 @@
+// Sequences with lengths of their own on the kernels of GPUs: on the strict virtual device, and
+// what the host does where it cannot read the lengths.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "tests/capi/varlen_call.h"
+
+namespace lssar {
+namespace {
+
+using testing::HasSubstr;
+
+ContextPtr strict_context(const char* target) {
+  setenv("LSSAR_VIRTUAL_CHECKS", "strict", 1);
+  auto context = open_context(LSSAR_DEVICE_VIRTUAL, LSSAR_COMPILER_AUTO, target);
+  unsetenv("LSSAR_VIRTUAL_CHECKS");
+  EXPECT_TRUE(context.ok()) << context.status().to_string();
+  return context.ok() ? std::move(*context) : nullptr;
+}
+
+// One set of kernels, and lengths at the edges of their tiles. On sm_90a they are portable too.
+TEST(VarlenGpu, CausalSequencesAreRight) {
+  const ContextPtr context = strict_context("sm_90a");
+  ASSERT_NE(context, nullptr);
+  VarlenCase c = packed_case(DType::kBf16, true);
+  c.alignment = 16;
+  c.q.lengths = {5, 0, 65, 31, 1, 64, 0, 63};
+  c.k.lengths = {7, 4, 65, 0, 97, 13, 0, 64};
+  check(context.get(), c);
+  // Rows of no sequence between and behind.
+  c.q.rows = {9, 3, 65, 40, 1, 66, 2, 63};
+  c.k.rows = {7, 8, 70, 3, 97, 64, 0, 64};
+  check(context.get(), c);
+  c.q.is_packed = c.k.is_packed = false;
+  check(context.get(), c);
+  // A cache of keys.
+  c.q = {{1, 1, 2, 1}, true};
+  c.k = {{1, 130, 67, 0}, false, {130, 130, 130, 130}};
+  check(context.get(), c);
+  c.q = c.k = {};
+  check(context.get(), c);
+}
+
+// More of them than a warp has lanes.
+TEST(VarlenGpu, ManyShortSequencesAreRight) {
+  const ContextPtr context = strict_context("sm_90a");
+  ASSERT_NE(context, nullptr);
+  VarlenCase c = packed_case(DType::kBf16, true);
+  c.alignment = 16;
+  c.q.lengths = c.k.lengths = {};
+  for (int b = 0; b < 67; ++b) {
+    c.q.lengths.push_back(b * 7 % 5);
+    c.k.lengths.push_back(b * 11 % 4);
+  }
+  c.problem.heads = 2;
+  c.problem.kv_heads = 1;
+  check(context.get(), c);
+}
+
+TEST(VarlenGpu, UnalignedSequencesOfFp32AreRight) {
+  const ContextPtr context = strict_context("sm_80");
+  ASSERT_NE(context, nullptr);
+  VarlenCase c = packed_case(DType::kFp32, false);
+  c.alignment = 4;
+  c.problem.head_dim = 24;
+  c.problem.head_dim_v = 40;
+  c.q.lengths = {5, 0, 65, 33, 1, 12, 0};
+  c.k.lengths = {7, 4, 33, 0, 64, 5, 0};
+  check(context.get(), c);
+}
+
+TEST(VarlenGpu, TheGradientOfASinkIsTheSumOverSequences) {
+  const ContextPtr context = strict_context("sm_80");
+  ASSERT_NE(context, nullptr);
+  VarlenCase c = packed_case(DType::kFp32, true);
+  c.alignment = 16;
+  c.problem.p = 0;
+  c.problem.score = *parse_score("softmax,sink=per_head");
+  c.q.lengths = {5, 0, 40, 3};
+  c.k.lengths = {7, 4, 40, 0};
+  check(context.get(), c);
+}
+
+// The host computes grids and workspace without a look at the lengths.
+TEST(VarlenGpu, LengthsMayBeWhereTheHostCannotRead) {
+  const auto context = open_context(LSSAR_DEVICE_RECORD);
+  ASSERT_TRUE(context.ok()) << context.status().to_string();
+  VarlenCase c = packed_case(DType::kBf16, true);
+  c.alignment = 16;
+  const PlanPtr plan = make_plan(context->get(), c);
+  VarlenCall memory(c);
+  lssar_call call = memory.make(plan.get());
+  call.cu_seqlens_q = reinterpret_cast<const int32_t*>(0x1000);
+  call.cu_seqlens_k = reinterpret_cast<const int32_t*>(0x2000);
+  call.seqused_k = reinterpret_cast<const int32_t*>(0x3000);
+  for (const auto execute :
+       {lssar_execute_forward, lssar_execute_forward_train, lssar_execute_backward})
+    EXPECT_EQ(execute(plan.get(), &call), LSSAR_STATUS_OK) << lssar_last_error_detail();
+  const auto expect = [&](const char* what, const auto& change) {
+    lssar_call bad = call;
+    change(bad);
+    EXPECT_EQ(lssar_execute_forward(plan.get(), &bad), LSSAR_STATUS_INVALID_ARGUMENT) << what;
+    EXPECT_THAT(lssar_last_error_detail(), HasSubstr(what));
+  };
+  expect("workspace_bytes = 64", [](lssar_call& bad) { bad.workspace_bytes = 64; });
+  expect("total_k = -1", [](lssar_call& bad) { bad.total_k = -1; });
+  expect("cu_seqlens_q.data = 0x1002: must be a multiple of 4 bytes",
+         [](lssar_call& bad) { bad.cu_seqlens_q = reinterpret_cast<const int32_t*>(0x1002); });
+}
+
+}  // namespace
+}  // namespace lssar
