@@ -38,7 +38,8 @@ LSSAR_HOST float most_of_chunks(const float* of_chunk, i64 chunks) {
 
 // A row's sums over all chunks, and how its activations become weights.
 template <class Config>
-LSSAR_CALLED RowState few_row(const AttentionParams& params, const FewSlice<Config>& slice, i64 row) {
+LSSAR_CALLED RowState few_row(const AttentionParams& params, const FewSlice<Config>& slice,
+                              i64 row) {
   RowState state = {};
   state.visible = visible_keys<Config>(params, row % slice.queries);
   if (state.visible != 0) {

@@ -31,7 +31,7 @@ inline std::vector<std::string> target_in_turn(size_t turn) {
   return {all[turn % all.size()]};
 }
 
-// Of a power: in fp32 another one than in 16 bits.
+// The turn of a power: in fp32 another one than in 16 bits.
 inline size_t turn_of_power(DType dtype, int p, double offset) {
   return static_cast<size_t>(p % 2 + (dtype == DType::kFp32 ? 1 : 0) + (offset == 1.0 ? 0 : 1));
 }

@@ -146,7 +146,7 @@ std::vector<double> weights_of_one(const RandomInputs& in, size_t keys) {
   return weights;
 }
 
-// Of 5000 values of Gaussian keys the rule reads less than a tenth. The others may be NaN.
+// The rule reads less than a tenth of 5000 values of Gaussian keys. The others may be NaN.
 TEST(CpuDecode, ReadsTheValuesThatTheRuleNames) {
   LSSAR_NEEDS_CPU_KERNELS();
   const Sizes sizes = sizes_with(1, 1, 1, 1, 5000);

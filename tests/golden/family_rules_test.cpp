@@ -81,7 +81,7 @@ CapiOptions all_passes(int alignment = 16) {
   return options;
 }
 
-// Of kernels at d 64, of which family_kernels_test has the default tiles.
+// family_kernels_test has kernels at d 64 with the default tiles.
 CapiOptions with_small_tiles() {
   CapiOptions options = all_passes();
   options.schedule_json = small_tiles();

@@ -56,7 +56,7 @@ SassKernel looping_kernel() {
 }
 
 TEST(TimingLoop, ReadsControlWords) {
-  // Of ptxas 13.0 for sm_90a, whose FMUL waits for scoreboard 3 and whose LDS opens it.
+  // Made by ptxas 13.0 for sm_90a: the LDS opens scoreboard 3, and the FMUL waits for it.
   const SassControl load = decode_control(uint64_t{0b000000'111'011'0'0100} << 41);
   EXPECT_EQ(load, (SassControl{4, true, 3, kNone, 0}));
   const SassControl wait = decode_control(uint64_t{0b001000'111'111'1'0001} << 41);
