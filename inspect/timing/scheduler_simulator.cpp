@@ -125,8 +125,6 @@ class LoopSimulator {
     if (in.action == Action::kProduct) {
       // Its tiles have come, whether or not this way tests the mbarrier that says so.
       if (warp.iteration * program_.data_clocks > double(now_)) return ClockUse::kData;
-      // Its tiles have come, whether or not this way tests the mbarrier that says so.
-      if (warp.iteration * program_.data_clocks > double(now_)) return ClockUse::kData;
       const bool is_full =
           units_.waiting_products(warp_index(warp), double(now_)) >= constants_.tensor_queue;
       return is_full ? std::optional(ClockUse::kTensor) : std::nullopt;
