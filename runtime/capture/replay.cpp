@@ -1,4 +1,4 @@
-#include "runtime/replay.h"
+#include "runtime/capture/replay.h"
 
 #include <fmt/format.h>
 
