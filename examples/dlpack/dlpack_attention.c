@@ -13,7 +13,7 @@ struct dl_attention {
   DLDevice device;
   DLDataType dtype;
   int64_t head_dim, head_dim_v;
-  atomic_int users; /* the caller, and each result: its memory is the context's */
+  atomic_int users; /* the caller, and each result, whose memory is the context's */
 };
 
 typedef struct result {

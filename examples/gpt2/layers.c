@@ -52,7 +52,7 @@ void linear_backward(int rows, int in, int out, const float* x, const float* w, 
   }
 }
 
-/* Of one row: the mean, and 1 / sqrt(variance + 1e-5). */
+/* The mean of a row, and 1 / sqrt(variance + 1e-5). */
 static void statistics(int width, const float* x, float* mean, float* scale) {
   float sum = 0, squares = 0;
   for (int i = 0; i < width; ++i) sum += x[i];

@@ -34,7 +34,7 @@ def _results(inputs: list[torch.Tensor], grad_o: torch.Tensor) -> list[torch.Ten
 
 
 def errors(keys: int, dtype: torch.dtype, seed: int) -> list[float]:
-    """Of o, dq, dk, dv."""
+    """The relative errors of o, dq, dk and dv."""
     random = torch.Generator().manual_seed(seed)
     shapes = ((ROWS, DIM), (keys, DIM), (keys, DIM), (ROWS, DIM))
     made = [torch.randn(1, 1, *shape, generator=random).to(dtype) for shape in shapes]

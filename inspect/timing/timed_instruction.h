@@ -43,7 +43,7 @@ struct TimedInstruction {
 
   // kProduct
   int columns = 0;            // n of the shape
-  int operand_bytes = 0;      // that all of the warp group's products read from shared memory
+  int operand_bytes = 0;      // that the warp group's product reads from shared memory
   int streamed_bytes = 0;     // of these, B's
   bool is_fresh = false;      // begins a sum
   bool ends_group = false;    // commits a group

@@ -77,7 +77,7 @@ def varlen_attention(
             this without waiting: if a length is bad, all rows of o, and all gradients, are 0.
         cu_seqlens_k: the same for k and v.
         max_seqlen_q, max_seqlen_k: at least the length of the longest sequence, to save a look at
-            cu_seqlens. None: that length. On a GPU the look waits for the device.
+            cu_seqlens. None: that length; on a GPU the look waits for the device.
         causal: the last query of a sequence sees all of its keys, and each query before it one less.
         p, offset, score, sink: as for lssar.attention. N_i counts keys of the row's own sequence.
         seqused_q, seqused_k: [sequences], int32: how many rows of each sequence are used, from its

@@ -50,8 +50,8 @@ LSSAR_CALLED RowState few_row(const AttentionParams& params, const FewSlice<Conf
   return state;
 }
 
-// The least weight whose value is read. The largest weight of a row is 1, so what n keys leave out
-// is below 2^-24 of all weights together in fp32, and below 2^-12 in 16 bits.
+// The least weight whose value is read. The largest weight of a row is 1, so what is left out is
+// together below 2^-24 of the sum of the weights in fp32, and below 2^-12 in 16 bits.
 template <class Config>
 LSSAR_HOST float least_weight(i64 visible) {
   constexpr float kLeast = 0x1p-24f, kLeastSum = 0x1p-12f;

@@ -295,7 +295,7 @@ struct BackwardDkdv {
   }
 
   //
-  // Emitted sources have this as it would be formatted without <Config>.
+  // Laid out as emitted sources have it, in which <Config> is cut out.
   // clang-format off
   LSSAR_DEVICE void place_block() {
     const i64 num_keys = seq_k<Config>(params);

@@ -80,7 +80,7 @@ class Arrays(unittest.TestCase):
             numpy.from_dlpack(result)
 
     def test_memory_is_freed(self):
-        """Of results that were taken, that were not, and of capsules that nobody took: 24 MiB each."""
+        """Results that were taken, that were not, and capsules that nobody took: 24 MiB each."""
         q = numpy.ones((1, 1, 2**18, 16), numpy.float32)
         k, v = (numpy.ones((1, 1, 1, dim), numpy.float32) for dim in (16, 24))
         attend = Attention(LIBRARY, q, v, causal=True)
