@@ -1,8 +1,8 @@
 // A part file: a few named parts in one file. Each is written and checked like an entry of the
 // cache. Bytes: docs/capture_format.md.
 //
-// Used by captures (runtime/capture/capture.h), whose files are untrusted. Threads: any number of
-// threads may read a PartFile.
+// Used by captures (runtime/capture.h), whose files are untrusted. Threads: any number of threads
+// may read a PartFile.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,7 @@
 #include "codegen/pass_needs.h"
 #include "codegen/score_source.h"
 #include "codegen/source_header.h"
-#include "runtime/capture/replay.h"
+#include "runtime/replay.h"
 
 namespace lssar {
 namespace {

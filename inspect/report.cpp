@@ -10,7 +10,7 @@
 #include "inspect/kernel_facts.h"
 #include "inspect/report_charts.h"
 #include "inspect/report_page.h"
-#include "runtime/capture/replay.h"
+#include "runtime/replay.h"
 
 namespace lssar {
 namespace {

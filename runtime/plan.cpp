@@ -11,7 +11,7 @@
 
 #include "base/json_text.h"
 #include "base/log.h"
-#include "runtime/capture/replay.h"
+#include "runtime/replay.h"
 #include "score/warnings.h"
 
 namespace lssar {

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "base/status.h"
-#include "runtime/capture/plan_capture.h"
 #include "runtime/engine.h"
+#include "runtime/plan_capture.h"
 #include "runtime/schedule_origin.h"
 
 namespace lssar {

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "runtime/capture/capture.h"
+#include "runtime/capture.h"
 #include "tests/command/command_runner.h"
 
 namespace lssar {
@@ -21,9 +21,10 @@ class CaptureCommand : public testing::Test {
  protected:
   // GQA, and other numbers of queries than of keys.
   void capture(const std::vector<std::string>& more) {
-    std::vector<std::string> arguments = {
-        "capture", "--head-dim", "32", "--seq",    "40",      "--seq-k", "70",  "--heads",
-        "4",       "--kv-heads", "2",  "--device", "virtual", "-o",      path_, "--causal"};
+    std::vector<std::string> arguments = {"capture", "--head-dim", "32",      "--seq", "40",
+                                          "--seq-k", "70",         "--heads", "4",     "--kv-heads",
+                                          "2",       "--device",   "virtual", "-o",    path_,
+                                          "--causal"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     const CommandResult result = command_.run(arguments);
     ASSERT_EQ(result.exit_code, 0) << result.err;

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "cache/entry.h"
-#include "runtime/capture/capture.h"
-#include "runtime/capture/capture_manifest.h"
+#include "runtime/capture.h"
+#include "runtime/capture_manifest.h"
 #include "tests/fuzz/complain.h"
 #include "tests/fuzz/readers.h"
 

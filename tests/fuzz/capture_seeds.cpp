@@ -1,5 +1,5 @@
-#include "runtime/capture/capture.h"
-#include "runtime/capture/capture_manifest.h"
+#include "runtime/capture.h"
+#include "runtime/capture_manifest.h"
 #include "runtime/tensor_copy.h"
 #include "tests/fuzz/complain.h"
 #include "tests/fuzz/made_up.h"

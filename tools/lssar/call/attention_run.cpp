@@ -9,8 +9,8 @@
 
 #include "base/log.h"
 #include "reference/numerics.h"
-#include "runtime/capture/capture.h"
-#include "runtime/capture/replay.h"
+#include "runtime/capture.h"
+#include "runtime/replay.h"
 #include "tools/lssar/options/schedule_options.h"
 #include "tools/lssar/terminal/work_progress.h"
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "runtime/capture/capture.h"
+#include "runtime/capture.h"
 #include "runtime/tensor_copy.h"
 
 namespace lssar::command {

@@ -9,7 +9,7 @@
 #include "base/npy.h"
 #include "base/output_file.h"
 #include "reference/numerics.h"
-#include "runtime/capture/capture_manifest.h"
+#include "runtime/capture_manifest.h"
 
 namespace lssar::command {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "runtime/capture/capture.h"
+#include "runtime/capture.h"
 
 namespace lssar::command {
 

@@ -9,8 +9,8 @@
 
 #include "cache/sha256.h"
 #include "reference/numerics.h"
-#include "runtime/capture/replay.h"
 #include "runtime/params_layout.h"
+#include "runtime/replay.h"
 #include "runtime/tensor_copy.h"
 #include "tools/lssar/call/call_memory.h"
 #include "tools/lssar/options/overrides.h"

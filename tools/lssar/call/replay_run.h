@@ -11,7 +11,7 @@
 
 #include "base/status.h"
 #include "reference/random_inputs.h"
-#include "runtime/capture/capture.h"
+#include "runtime/capture.h"
 #include "runtime/engine.h"
 #include "tools/lssar/call/attention_run.h"
 

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "runtime/capture/capture.h"
+#include "runtime/capture.h"
 #include "tools/lssar/call/attention_run.h"
 #include "tools/lssar/call/data_options.h"
 #include "tools/lssar/call/input_files.h"

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "runtime/capture/replay.h"
 #include "runtime/engine.h"
+#include "runtime/replay.h"
 #include "tools/lssar/call/attention_run.h"
 #include "tools/lssar/call/open_engine.h"
 #include "tools/lssar/commands/subcommands.h"

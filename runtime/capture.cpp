@@ -1,4 +1,4 @@
-#include "runtime/capture/capture.h"
+#include "runtime/capture.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "lssar/lssar.h"
-#include "runtime/capture/capture_manifest.h"
+#include "runtime/capture_manifest.h"
 #include "runtime/image_metadata.h"
 #include "runtime/override.h"
 #include "runtime/params_layout.h"

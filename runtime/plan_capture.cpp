@@ -1,4 +1,4 @@
-#include "runtime/capture/plan_capture.h"
+#include "runtime/plan_capture.h"
 
 #include <unistd.h>
 
@@ -15,7 +15,7 @@
 
 #include "base/log.h"
 #include "device/graph_streams.h"
-#include "runtime/capture/capture.h"
+#include "runtime/capture.h"
 #include "runtime/tensor_copy.h"
 
 namespace lssar {

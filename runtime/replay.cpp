@@ -1,4 +1,4 @@
-#include "runtime/capture/replay.h"
+#include "runtime/replay.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/capture/capture_manifest.h"
+#include "runtime/capture_manifest.h"
 
 #include <fmt/format.h>
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "runtime/capture/capture.h"
+#include "runtime/capture.h"
 
 namespace lssar {
 
