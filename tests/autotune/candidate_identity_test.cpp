@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-// The first algorithm, with two values of each dimension whose values are steps of one scale: each
+// The first algorithm, with two values of each dimension whose values are steps of one scale. Every
 // value is emitted with all combinations of the others, and a third would find what two find.
 Algorithm with_few_steps(const Case& c) {
   Algorithm algorithm = c.space().algorithms[0];

@@ -43,7 +43,7 @@ TEST(VarlenGpu, CausalSequencesAreRight) {
   check(context.get(), c);
 }
 
-// More of them than a warp has lanes.
+// More sequences than a warp has lanes.
 TEST(VarlenGpu, ManyShortSequencesAreRight) {
   const ContextPtr context = strict_context("sm_90a");
   ASSERT_NE(context, nullptr);

@@ -123,7 +123,7 @@ class KernelCall {
   Workspace workspace_;
 };
 
-// The host cannot name them where it cannot read them. Then nothing is computed.
+// Where the host cannot read the lengths it cannot name a bad one. Then nothing is computed.
 TEST(VarlenKernels, BadLengthsComputeNothing) {
   const std::unique_ptr<Engine> engine = strict_engine();
   KernelCall call(*engine, 3, 40, 90);
@@ -149,7 +149,7 @@ TEST(VarlenKernels, BadLengthsComputeNothing) {
   EXPECT_EQ(call.rows_written(), 90);
 }
 
-// As many products as calls of each sequence alone have; and the longest sequences come first.
+// There are as many products as in calls of each sequence alone. The longest sequences come first.
 TEST(VarlenKernels, WorkIsOnlyWhereThereAreRows) {
   const std::unique_ptr<Engine> engine = strict_engine();
   const auto products = [&] {

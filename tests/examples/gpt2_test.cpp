@@ -50,7 +50,7 @@ Tokens random_tokens(int count, int vocab, unsigned seed) {
 constexpr int kBatch = 2, kLength = 19, kHeads = 2, kDim = 8, kWidth = kHeads * kDim;
 constexpr int kPart = kWidth, kPitch = 3 * kWidth;
 
-// o of one query by the formulas of docs/math.md, of qkv [batch, length, 3, heads, dim].
+// o of one query by the formulas of docs/math.md, from qkv [batch, length, 3, heads, dim].
 std::vector<double> definition(const Floats& qkv, int sequence, int head, int query, int p) {
   const auto row = [&](int part, int at) {
     return &qkv[(sequence * kLength + at) * kPitch + part * kPart + head * kDim];

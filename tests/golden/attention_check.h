@@ -19,8 +19,8 @@ namespace lssar {
 // The target of tests that name none: LSSAR_TEST_TARGET, or else sm_80.
 std::string test_target();
 
-// A schedule for what does not depend on tiles: Hopper's kernels of these take half as long to
-// compile as those of the default ones. Other targets have the default's ("").
+// A schedule for what does not depend on tiles: Hopper's kernels take half as long to compile with
+// small tiles as with the default ones. Other targets have the default schedule ("").
 std::string small_tiles(const std::string& target = test_target());
 
 // Where the kernels of a test run. By default any compiler and test_target() on the virtual device;
