@@ -7,8 +7,8 @@
 
 #include "lssar/lssar.h"
 #include "runtime/capture_manifest.h"
+#include "runtime/debug/override.h"
 #include "runtime/image_metadata.h"
-#include "runtime/override.h"
 #include "runtime/params_layout.h"
 #include "runtime/tensor_copy.h"
 

@@ -8,11 +8,11 @@
 #include <utility>
 
 #include "base/log.h"
-#include "runtime/dump.h"
+#include "runtime/debug/dump.h"
+#include "runtime/debug/override.h"
 #include "runtime/executor.h"
 #include "runtime/image_metadata.h"
 #include "runtime/operands.h"
-#include "runtime/override.h"
 
 namespace lssar {
 namespace {

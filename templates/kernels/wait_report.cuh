@@ -1,6 +1,6 @@
 // What a wait that lasts too long reports to the host: see ptx/wait_limit_on.cuh.
 //
-// The host compiler reads this file too (runtime/wait_limit.cpp prints the report), so it has only
+// The host compiler reads this file too (runtime/debug/wait_limit.cpp prints the report), so it has only
 // plain types.
 #pragma once
 

@@ -244,7 +244,7 @@ TEST(Emit, CarriesNoConfigFromTemplateToTemplate) {
   });
 }
 
-// The library puts it before a source that LSSAR_DEBUG_WAITS is for (runtime/wait_limit.cpp).
+// The library puts it before a source that LSSAR_DEBUG_WAITS is for (runtime/debug/wait_limit.cpp).
 TEST(Emit, HoldsNoLimitOfWaitsOnlyTheHooksOfOne) {
   for_each_default([](const Problem& problem, const char* name, const std::string& source) {
     EXPECT_EQ(source.find("class SpinLimit"), std::string::npos) << name << to_string(problem);

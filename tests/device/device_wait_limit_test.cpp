@@ -2,7 +2,7 @@
 // host memory.
 #include <gmock/gmock.h>
 
-#include "runtime/wait_limit.h"
+#include "runtime/debug/wait_limit.h"
 #include "templates/kernels/wait_report.cuh"
 #include "tests/device/cuda_device_fixture.h"
 

@@ -6,7 +6,7 @@
 #include "base/output_file.h"
 #include "cache/file_system.h"
 #include "codegen/emit.h"
-#include "runtime/override.h"
+#include "runtime/debug/override.h"
 #include "tools/lssar/commands/subcommands.h"
 #include "tools/lssar/options/problem_options.h"
 #include "tools/lssar/options/schedule_options.h"

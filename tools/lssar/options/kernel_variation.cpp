@@ -13,7 +13,7 @@
 #include "base/file.h"
 #include "cache/entry_source.h"
 #include "codegen/emitted_file.h"
-#include "runtime/override.h"
+#include "runtime/debug/override.h"
 
 namespace lssar::command {
 namespace {

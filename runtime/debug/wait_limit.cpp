@@ -1,4 +1,4 @@
-#include "runtime/wait_limit.h"
+#include "runtime/debug/wait_limit.h"
 
 #include <algorithm>
 #include <charconv>

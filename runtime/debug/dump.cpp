@@ -1,4 +1,4 @@
-#include "runtime/dump.h"
+#include "runtime/debug/dump.h"
 
 #include <fmt/format.h>
 

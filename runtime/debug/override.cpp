@@ -1,4 +1,4 @@
-#include "runtime/override.h"
+#include "runtime/debug/override.h"
 
 #include <sys/stat.h>
 
