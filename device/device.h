@@ -143,9 +143,7 @@ class Device {
   // Enqueues; allocates nothing. `params` is the kernel's single by-value argument.
   virtual Status launch(const DeviceFunction& function, const LaunchConfig& config,
                         const void* params, size_t params_bytes, Stream stream) = 0;
-  // Whether launch_parts works.
-  virtual bool launches_parts() const { return false; }
-  // A launch whose blocks have the parameters of their part, and numbers from its first_block on.
+  // cpu only: a launch whose blocks have the parameters of their part, and numbers from its first_block on.
   // The last parts begin first. Returns when all blocks have run. REQUIRES: num_parts > 0.
   virtual Status launch_parts(const DeviceFunction& function, const LaunchPart* parts,
                               size_t num_parts, uint32_t shared_bytes) {

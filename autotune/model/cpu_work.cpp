@@ -66,7 +66,8 @@ class CpuWork {
   double launches() const { return problem_.pass == Pass::kBackward ? 4 : 2; }
 
  private:
-  // Few queries are computed one by one.
+  // Few queries are taken to be computed one by one. Their own functions (templates/cpu/few_*.h) do
+  // less, but no field of a schedule changes them.
   double rows_of_a_block() const {
     const int rows = schedule_.cpu.rows;
     const bool is_few = problem_.pass != Pass::kBackward && 2 * sizes_.seq_q < rows;

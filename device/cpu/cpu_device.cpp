@@ -137,7 +137,6 @@ class CpuDevice final : public Device {
     return pool_.run({code, params, config.grid[0], config.shared_bytes, config.first_block},
                      threads_of_launch());
   }
-  bool launches_parts() const override { return true; }
   Status launch_parts(const DeviceFunction& function, const LaunchPart* parts, size_t num_parts,
                       uint32_t shared_bytes) override {
     LSSAR_ASSIGN_OR_RETURN(const CpuBlock code, code_of(function));

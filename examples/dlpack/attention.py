@@ -59,7 +59,7 @@ class Result:
 
     def __dlpack__(self, **_):  # it is complete on every stream, and of the oldest version
         if self._pointer is None:
-            raise ValueError("this result was taken before; attend again, or keep what took it")
+            raise ValueError("this result was taken before: call attention again, or keep the array that was made of it")
         capsule = _new_capsule(self._pointer, _NAME, ctypes.cast(_delete_untaken, ctypes.c_void_p))
         self._pointer = None
         return capsule

@@ -41,7 +41,7 @@ attention* attention_new(const char* device, int p, int layers, int batch, int l
                          int head_dim) {
   attention* a = calloc(1, sizeof(*a));
   lssar_call* calls = calloc((size_t)layers, sizeof(*calls));
-  if (a == NULL || calls == NULL) exit(1);
+  if (a == NULL || calls == NULL) perror("attention_new"), exit(1);
   *a = (attention){.calls = calls, .layers = layers, .width = heads * head_dim};
   lssar_context_options options = {.struct_size = sizeof(options)};
   options.device = strcmp(device, "cpu") == 0 ? LSSAR_DEVICE_CPU : LSSAR_DEVICE_VIRTUAL;

@@ -71,7 +71,7 @@ static void make_name(uint64_t* seed, char* name) {
 /* `lines` lines of LINE bytes, and a 0. */
 static char* make_text(uint64_t seed, int lines) {
   char* text = malloc((size_t)lines * LINE + 1);
-  if (text == NULL) exit(1);
+  if (text == NULL) perror("make_text"), exit(1);
   for (int i = 0; i < lines; ++i) {
     char a[NAME + 1], b[NAME + 1];
     make_name(&seed, a);

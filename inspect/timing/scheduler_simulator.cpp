@@ -31,7 +31,6 @@ struct Warp {
   bool yields = false;
   std::array<Scoreboard, SassControl::kNumScoreboards> scoreboards;
   std::deque<double> groups;  // ends of groups of products, in order
-  double last_product_end = 0;
   std::vector<double> turns;  // when each turn that was passed to it begins
   size_t turns_taken = 0;
   int meetings = 0;            // that it has arrived at
@@ -230,8 +229,8 @@ class LoopSimulator {
   }
 
   void start_product(const TimedInstruction& in, int index, Warp* warp) {
-    warp->last_product_end = units_.start_product(in, index, double(now_));
-    if (in.ends_group) warp->groups.push_back(warp->last_product_end);
+    const double end = units_.start_product(in, index, double(now_));
+    if (in.ends_group) warp->groups.push_back(end);
   }
 
   // Groups that are done matter no more; a wait only counts from the newest.

@@ -85,7 +85,7 @@ class SoftmaxForward(unittest.TestCase):
 
     def test_a_cubin_can_only_be_timed(self):
         for options, said in (
-            ([], "other.cubin: a cubin can only be timed: --timing"),
+            ([], "other.cubin: of a cubin only --timing is possible; give that option"),
             (["--timing"], "/nowhere/other.cubin"),
         ):
             done = subprocess.run(

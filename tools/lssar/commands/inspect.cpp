@@ -118,7 +118,8 @@ bool is_cubin(const std::string& path) { return path.ends_with(".cubin"); }
 // A cubin of another compiler: nothing but its timing can be shown.
 Result<int> time_cubin(const InspectOptions& options) {
   if (!options.timing)
-    return invalid_argument(fmt::format("{}: a cubin can only be timed: --timing", options.what));
+    return invalid_argument(
+        fmt::format("{}: of a cubin only --timing is possible; give that option", options.what));
   LSSAR_ASSIGN_OR_RETURN(const std::string cubin, read_file(options.what));
   LSSAR_ASSIGN_OR_RETURN(const Problem problem, options.problem.problem());
   LSSAR_ASSIGN_OR_RETURN(const std::vector<KernelTiming> timing, cubin_timing(cubin, problem.pass));
