@@ -143,8 +143,9 @@ class Device {
   // Enqueues; allocates nothing. `params` is the kernel's single by-value argument.
   virtual Status launch(const DeviceFunction& function, const LaunchConfig& config,
                         const void* params, size_t params_bytes, Stream stream) = 0;
-  // cpu only: a launch whose blocks have the parameters of their part, and numbers from its first_block on.
-  // The last parts begin first. Returns when all blocks have run. REQUIRES: num_parts > 0.
+  // cpu only: a launch whose blocks have the parameters of their part, and numbers from its
+  // first_block on. The last parts begin first. Returns when all blocks have run. REQUIRES:
+  // num_parts > 0.
   virtual Status launch_parts(const DeviceFunction& function, const LaunchPart* parts,
                               size_t num_parts, uint32_t shared_bytes) {
     return unsupported("launch_parts: a device of kind " + info().kind + " has none");
