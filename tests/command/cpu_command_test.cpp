@@ -70,7 +70,7 @@ TEST(CpuCommand, VerifyTakesSequences) {
       run({"--lengths", "5,40", "--score", "softmax,sink=per_head", "--p", "0"});
   EXPECT_EQ(sink.exit_code, 0) << sink.out << sink.err;
   EXPECT_THAT(sink.out, HasSubstr("\ndsink "));
-  for (const char* wrong : {"5,-1", "5:", "x", "3000000000", "2147483647,1"}) {
+  for (const char* wrong : {"5,-1", "5:", "5,", "5,,3", ",", "x", "3000000000", "2147483647,1"}) {
     const CommandResult result = run({"--lengths", wrong});
     EXPECT_EQ(result.exit_code, 2) << wrong;
     EXPECT_THAT(result.err, HasSubstr("--lengths: '")) << wrong;

@@ -103,7 +103,6 @@ void LengthsOption::add_to(CLI::App& app) {
          "--lengths", text_,
          "sequences of these lengths, packed one after another: 5,0,300; with other numbers "
          "of keys 5:7,0:3,300:300")
-      ->delimiter(',')
       ->type_name("N,...")
       ->group("Data");
 }
@@ -115,7 +114,10 @@ Result<PackedSequences> LengthsOption::sequences(const Problem& problem) const {
         problem.seq_q, problem.seq_k, problem.batch));
   }
   PackedSequences packed{{0}, {0}, problem.heads, problem.kv_heads};
-  for (const std::string& one : text_) {
+  for (size_t begin = 0; begin <= text_->size();) {
+    const size_t end = std::min(text_->find(',', begin), text_->size());
+    const std::string one = text_->substr(begin, end - begin);
+    begin = end + 1;
     const size_t colon = one.find(':');
     LSSAR_RETURN_IF_ERROR(add_length(one.substr(0, colon), packed.cu_seqlens_q));
     LSSAR_RETURN_IF_ERROR(

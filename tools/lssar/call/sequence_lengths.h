@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,12 +34,12 @@ struct PackedSequences {
 class LengthsOption {
  public:
   void add_to(CLI::App& app);
-  bool is_given() const { return !text_.empty(); }
-  // kInvalidArgument: a text that is not a length, or a problem that fixes lengths or a batch.
+  bool is_given() const { return text_.has_value(); }
+  // REQUIRES: is_given(). kInvalidArgument: a text that is not a length, or a problem that fixes lengths or a batch.
   Result<PackedSequences> sequences(const Problem& problem) const;
 
  private:
-  std::vector<std::string> text_;
+  std::optional<std::string> text_;
 };
 
 }  // namespace lssar::command
