@@ -35,7 +35,8 @@ class LengthsOption {
  public:
   void add_to(CLI::App& app);
   bool is_given() const { return text_.has_value(); }
-  // REQUIRES: is_given(). kInvalidArgument: a text that is not a length, or a problem that fixes lengths or a batch.
+  // REQUIRES: is_given(). kInvalidArgument: a text that is not a length, or a problem that fixes
+  // lengths or a batch.
   Result<PackedSequences> sequences(const Problem& problem) const;
 
  private:
