@@ -47,6 +47,12 @@ Breach check_shared(const Refuse& refuse, const char* tiling, int bytes, const T
 
 namespace {
 
+// The same with the static shared memory.
+Breach check_all_shared(const Refuse& refuse, const Problem& problem, const char* tiling,
+                        int dynamic_bytes, const Target& target) {
+  return check_shared(refuse, tiling, dynamic_bytes + static_shared_bytes(problem), target);
+}
+
 // The warps of a block divide the dS tile first by rows of 16 queries, then by columns of dq.
 Breach check_sums_dq(const Refuse& refuse, const Problem& problem, const Schedule& schedule) {
   const auto refuse_tile = [&](const auto& reason) {
@@ -86,9 +92,8 @@ Breach check_portable_forward(const Refuse& refuse, const Schedule& schedule,
           "allowed are at most {} for this pass, because o{} is accumulated in registers",
           kMaxAccumulatorCols / (has_x ? 2 : 1), has_x ? " and X" : "");
     });
-  return check_shared(refuse, "forward",
-                      forward_shared_bytes(problem, schedule) + static_shared_bytes(problem),
-                      target);
+  return check_all_shared(refuse, problem, "forward", forward_shared_bytes(problem, schedule),
+                          target);
 }
 
 Breach check_portable_backward(const Refuse& refuse, const Schedule& schedule,
@@ -102,13 +107,12 @@ Breach check_portable_backward(const Refuse& refuse, const Schedule& schedule,
           "fit in registers together",
           dims, kMaxAccumulatorCols);
     });
-  LSSAR_RETURN_IF_BROKEN(check_shared(
-      refuse, "dkdv", dkdv_shared_bytes(problem, schedule) + static_shared_bytes(problem), target));
+  LSSAR_RETURN_IF_BROKEN(
+      check_all_shared(refuse, problem, "dkdv", dkdv_shared_bytes(problem, schedule), target));
   if (sums_dq(schedule)) LSSAR_RETURN_IF_BROKEN(check_sums_dq(refuse, problem, schedule));
   if (!has_dq_tiles(schedule)) return {};
   LSSAR_RETURN_IF_BROKEN(check_portable_tiling(refuse, kDqRules, schedule.dq));
-  return check_shared(refuse, "dq",
-                      dq_shared_bytes(problem, schedule) + static_shared_bytes(problem), target);
+  return check_all_shared(refuse, problem, "dq", dq_shared_bytes(problem, schedule), target);
 }
 
 // The first legal tiling of `preferred`, with fewer stages if it needs them.
@@ -173,8 +177,8 @@ void choose_portable_backward(Schedule& schedule, const Problem& problem, const 
   const auto preferred_dkdv = first < 2 && is_tight ? preferred.subspan(1) : preferred;
   schedule.dq = first_legal(preferred, [&](const Tiling& tiling) {
     schedule.dq = tiling;
-    return dq_shared_bytes(problem, schedule) + static_shared_bytes(problem) <=
-           target.shared_bytes_per_block;
+    return check_all_shared(kQuietly, problem, "dq", dq_shared_bytes(problem, schedule), target)
+        .ok();
   });
   schedule.dkdv = first_legal(preferred_dkdv, [&](const Tiling& tiling) {
     schedule.dkdv = tiling;

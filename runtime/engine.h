@@ -67,10 +67,10 @@ struct PreparedKernel {
   Problem problem;
   Schedule schedule;
   KernelSource source;
-  uint64_t wait_spins = 0;      // LSSAR_DEBUG_WAITS: the limit of its waits; 0 = no limit
-  std::string override_path;    // the file used instead of the generated source, or ""
+  uint64_t wait_spins = 0;  // LSSAR_DEBUG_WAITS: the limit of its waits; 0 = no limit
+  std::string override_path;  // the file used instead of the generated source, or ""
   std::string override_missed;  // set if LSSAR_OVERRIDE_DIR lacks it; see Override
-  std::string key;              // in the binary cache
+  std::string key;  // in the binary cache
   std::shared_ptr<const LoadedImage> loaded;
   std::vector<StepFunction> functions;     // one per source.steps
   std::vector<KernelResources> resources;  // one per source.steps

@@ -47,6 +47,12 @@ Breach check_forward(const Refuse& refuse, const CpuOptions& cpu) {
   });
 }
 
+// `dim` rounded up to vectors of every level.
+int whole_vectors(int dim) {
+  constexpr int kMostLanes = 16;
+  return (dim + kMostLanes - 1) / kMostLanes * kMostLanes;
+}
+
 // Bytes of 64-byte lines, so that arrays begin at a line.
 int64_t lines(int64_t floats) { return (floats * 4 + 63) / 64 * 64; }
 
@@ -122,8 +128,8 @@ int cpu_scratch_bytes(const Problem& problem, const Schedule& schedule, const Ta
   const CpuOptions& cpu = schedule.cpu;
   const int64_t rows = int64_t{cpu_groups(problem)} * cpu.rows;
   const int64_t outputs = lines(rows * cpu_padded_dim(problem.head_dim_v, target));
-  int64_t bytes =
-      lines(rows * (cpu.kept_keys + cpu.block_keys)) + outputs + lines(rows * problem.head_dim);
+  int64_t bytes = lines(rows * (cpu.kept_keys + cpu.block_keys)) + outputs +
+                  lines(rows * problem.head_dim);
   if (sums_x(problem, schedule)) bytes += lines(rows * cpu.block_keys) + outputs;
   return static_cast<int>(bytes);
 }
@@ -187,9 +193,7 @@ int cpu_panel_rows(const Problem& problem, const Target& target) {
 }
 
 int64_t cpu_query_sum_bytes(const Problem& problem, int64_t seq_q) {
-  constexpr int kMostLanes = 16;  // of any level
-  const int64_t pitch = (problem.head_dim + kMostLanes - 1) / kMostLanes * kMostLanes;
-  return seq_q * pitch * 4;
+  return seq_q * whole_vectors(problem.head_dim) * 4;
 }
 
 int64_t cpu_turn_bytes(const Schedule& schedule, int64_t seq_q) {
@@ -205,10 +209,7 @@ bool cpu_takes_few_queries(const Problem& problem) {
   return problem.pass == Pass::kForward && problem.seq_q <= kCpuFewRows && !is_general(problem);
 }
 
-int cpu_few_pitch(const Problem& problem) {
-  constexpr int kMostLanes = 16;  // of any level
-  return (problem.head_dim_v + kMostLanes - 1) / kMostLanes * kMostLanes;
-}
+int cpu_few_pitch(const Problem& problem) { return whole_vectors(problem.head_dim_v); }
 
 // FewSlice in templates/cpu/few_queries.h.
 int64_t cpu_few_bytes(const Problem& problem, int64_t rows, int64_t seq_k) {

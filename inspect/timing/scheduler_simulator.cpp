@@ -129,7 +129,12 @@ class LoopSimulator {
       return is_full ? std::optional(ClockUse::kTensor) : std::nullopt;
     }
     if (units_.accepts(in, double(now_))) return std::nullopt;
-    switch (in.pipe) {
+    return use_of(in.pipe);
+  }
+
+  // What waiting for a pipe, or for a result of it, counts as.
+  static ClockUse use_of(SmPipe pipe) {
+    switch (pipe) {
       case SmPipe::kFma:
       case SmPipe::kFmaHeavy:
         return ClockUse::kFma;
@@ -144,10 +149,11 @@ class LoopSimulator {
       case SmPipe::kTensor:
         return ClockUse::kTensor;
       case SmPipe::kMemory:
-      case SmPipe::kNone:
         return ClockUse::kMemory;
+      case SmPipe::kNone:
+        return ClockUse::kStall;
     }
-    return ClockUse::kMemory;
+    return ClockUse::kStall;
   }
 
   int warp_index(const Warp& warp) const { return int(&warp - warps_.data()); }
@@ -206,20 +212,11 @@ class LoopSimulator {
 
   static ClockUse waits_for(const TimedInstruction& in) {
     if (in.action == Action::kDataWait) return ClockUse::kData;
-    switch (in.pipe) {
-      case SmPipe::kSpecial:
-        return ClockUse::kSpecial;
-      case SmPipe::kShared:
-        return ClockUse::kShared;
-      case SmPipe::kMemory:
-        return ClockUse::kMemory;
-      case SmPipe::kTensor:
-        return ClockUse::kTensor;
-      case SmPipe::kNone:
-        return in.sass_class == SassClass::kSync ? ClockUse::kSync : ClockUse::kStall;
-      default:
-        return ClockUse::kStall;
-    }
+    if (in.pipe == SmPipe::kNone && in.sass_class == SassClass::kSync) return ClockUse::kSync;
+    // Stall counts wait for results of these pipes.
+    const bool is_fixed = in.pipe == SmPipe::kFma || in.pipe == SmPipe::kFmaHeavy ||
+                          in.pipe == SmPipe::kAlu || in.pipe == SmPipe::kUniform;
+    return is_fixed ? ClockUse::kStall : use_of(in.pipe);
   }
 
   static void open(Warp* warp, int scoreboard, double closes, ClockUse waits_for) {

@@ -118,7 +118,8 @@ Status set_product(const SassInstruction& in, TimedInstruction* out) {
   const std::vector<std::string> operands = operands_of(in);
   const bool is_a_shared = operands.size() > 1 && begins(operands[1], "gdesc");
   const size_t sum = is_a_shared ? 2 : 3;  // the sum that it adds to
-  if (read != 3 || rows != kRows || columns < 8 || operands.size() <= sum) {
+  if (read != 3 || rows != kRows || columns < 8 || operands.size() <= sum ||
+      !begins(operands[0], "R")) {
     return invalid_argument(
         fmt::format("'{}': not understood: a product m64nNkK is expected", in.text));
   }
@@ -159,8 +160,9 @@ Result<TimedInstruction> timed_instruction(const SassInstruction& in,
   if (begins(in.opcode, "BAR.")) set_barrier(in, &out);
   if (begins(in.opcode, "SYNCS.PHASECHK")) out.action = Action::kDataWait;
   if (begins(in.opcode, "WARPGROUP.DEPBAR")) {
+    const std::vector<std::string> operands = operands_of(in);
     out.action = Action::kProductWait;
-    out.pending = number_of(operands_of(in).back());
+    out.pending = operands.empty() ? 0 : number_of(operands.back());
   }
   return out;
 }
