@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <string>
@@ -28,6 +29,8 @@ constexpr size_t kAlignment = 256;
 // as many. A thread that gets 32,768 works 5 to 10 us, so its share outweighs its waking. NOTE:
 // this is derived from usual figures; nobody has measured it.
 constexpr double kLeastVectors = 32768;
+
+constexpr int kNoLimit = std::numeric_limits<int>::max();
 
 class CpuFunction final : public DeviceFunction {
  public:
@@ -170,16 +173,22 @@ class CpuDevice final : public Device {
     return f->code();
   }
 
+  // A call that is worth one thread asks the system nothing: sched_getaffinity takes a third of a
+  // microsecond, and a short call has several launches.
   int threads_of_launch() const {
-    return worthwhile_threads(allowed_threads(), CallWork::get(), cpu_level(info_.target).lanes);
+    const int limit = limit_of_options();
+    const int lanes = cpu_level(info_.target).lanes;
+    const int wanted = worthwhile_threads(limit, CallWork::get(), lanes);
+    const bool is_exact = options_.num_threads > 0 || options_.parallel_for.run != nullptr;
+    if (wanted == 1 || (is_exact && limit != kNoLimit)) return wanted;
+    return std::min(wanted, num_available_cpus());
   }
 
-  int allowed_threads() const {
+  // What the caller allows, before the CPUs that there are.
+  int limit_of_options() const {
     if (options_.num_threads > 0) return options_.num_threads;
     const int limit = ThreadLimit::get();
-    if (limit > 0 && options_.parallel_for.run != nullptr) return limit;
-    const int cpus = num_available_cpus();
-    return limit > 0 ? std::min(limit, cpus) : cpus;
+    return limit > 0 ? limit : kNoLimit;
   }
 
   const CpuDeviceOptions options_;
