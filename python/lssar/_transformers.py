@@ -116,17 +116,23 @@ def _check_scaling(name, scaling, scale, dim):
 
 def _mask(
     batch_size,
-    q_length,
     kv_length,
+    q_length=None,
     q_offset=0,
     kv_offset=0,
     mask_function=None,
     attention_mask=None,
     device="cpu",
+    cache_position=None,
     **others,
 ):
-    """What the layers get as their attention_mask; an error for masks that are not of padding."""
+    """What the layers get as their attention_mask; an error for masks that are not of padding.
+    transformers 4 gives cache_position, the positions of the queries, and transformers 5 q_length,
+    q_offset and device."""
     from transformers import masking_utils
+
+    if cache_position is not None:
+        q_length, q_offset, device = len(cache_position), cache_position[0], cache_position.device
 
     causal, bidirectional = (
         getattr(masking_utils, f"{name}_mask_function", None) for name in ("causal", "bidirectional")
@@ -145,17 +151,19 @@ def _mask(
 
 def _documents_of(mask_function, causal):
     """What transformers' mask of packed sequences knows: [batch, length], equal numbers for tokens of
-    one document. None if the function is not exactly that: it is known by its parts."""
+    one document. None if the function is not exactly that: it is known by its parts, which are (which
+    document, causal within it), and in transformers 4 (causal, which document)."""
     both = _parts_of(mask_function, "and_masks", "mask_functions")
     if both is None or len(both[0]) != 2:
         return None
-    documents = _parts_of(both[0][0], "packed_sequence_mask_function", "packed_sequence_mask")
-    within = _parts_of(
-        both[0][1], "remap_positions_for_packed_sequence", "mask_function", "position_ids"
+    which, within = reversed(both[0]) if both[0][0] is causal else both[0]
+    documents = _parts_of(which, "packed_sequence_mask_function", "packed_sequence_mask")
+    remapped = _parts_of(
+        within, "remap_positions_for_packed_sequence", "mask_function", "position_ids"
     )
-    if documents is None or within is None or within[0] is not causal:
-        return None
-    return documents[0]
+    if remapped is not None:
+        within = remapped[0]
+    return documents[0] if documents is not None and within is causal else None
 
 
 def _parts_of(function, maker, *names):

@@ -231,6 +231,25 @@ class Generation(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, pattern):
                 self.model(tokens, attention_mask=mask)
 
+    def test_what_transformers_4_asks_for(self):
+        """Other arguments of the same call. The tests run with transformers 5 only."""
+        from transformers import AttentionMaskInterface, masking_utils
+
+        make, causal = AttentionMaskInterface()["lssar_generation"], masking_utils.causal_mask_function
+        padding = torch.tensor([[0, 1, 1, 1, 1], [1, 1, 1, 1, 1]])
+        more = {"batch_size": 2, "kv_length": 5, "mask_function": causal, "attention_mask": padding}
+        wanted = make(q_length=2, q_offset=3, **more)
+        self.assertTrue(torch.equal(make(cache_position=torch.tensor([3, 4]), **more), wanted))
+        ids = torch.tensor([[0, 0, 1, 1, 1], [0, 1, 1, 2, 2]])
+        packed = masking_utils.packed_sequence_mask_function(ids)
+        more = {**more, "attention_mask": None, "cache_position": torch.arange(5)}
+        found = make(**{**more, "mask_function": masking_utils.and_masks(causal, packed)})
+        self.assertEqual(found[0, 0, 0].tolist(), [0, 2, 5, 6, 8, 10])
+        window = masking_utils.sliding_window_causal_mask_function(3)
+        for other in (window, masking_utils.and_masks(window, packed), lambda *x: True):
+            with self.assertRaisesRegex(ValueError, "this model asks for another mask"):
+                make(**{**more, "mask_function": other})
+
     def test_queries_beyond_the_cache_are_refused(self):
         from transformers import StaticCache
 
