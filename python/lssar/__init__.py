@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ._attention import attention
     from ._stats import attention_stats
     from ._transformers import register_transformers
+    from ._documents import cu_seqlens_of_documents
     from ._kv_cache import attention_with_kv_cache
     from ._varlen import varlen_attention
 
@@ -30,6 +31,7 @@ __all__ = [
     "attention_stats",
     "attention_with_kv_cache",
     "build_info",
+    "cu_seqlens_of_documents",
     "device_info",
     "nn",
     "register_transformers",
@@ -41,6 +43,7 @@ _NEED_TORCH = {
     "attention": "._attention",
     "attention_stats": "._stats",
     "attention_with_kv_cache": "._kv_cache",
+    "cu_seqlens_of_documents": "._documents",
     "nn": ".nn",
     "register_transformers": "._transformers",
     "varlen_attention": "._varlen",
@@ -78,6 +81,7 @@ if "torch" in sys.modules:  # its programs may name our operators, those of torc
     from ._attention import attention
     from ._stats import attention_stats
     from ._transformers import register_transformers
+    from ._documents import cu_seqlens_of_documents
     from ._kv_cache import attention_with_kv_cache
     from ._varlen import varlen_attention
 

@@ -8,7 +8,7 @@ from typing import Optional, Union
 import torch
 from torch.overrides import handle_torch_function, has_torch_function
 
-from . import _check, _launch, _op, _plans, _reference, _rules, _sharding
+from . import _check, _jagged, _launch, _op, _plans, _reference, _rules, _sharding
 
 _DTYPES = (*_check.KERNEL_DTYPES, torch.float64)
 
@@ -39,6 +39,8 @@ def attention(
         k: [batch, kv_heads, length_k, d]; kv_heads divides heads, and query head h reads kv head
             h // (heads // kv_heads).
         v: [batch, kv_heads, length_k, dv], dv as d.
+            Or all three are nested tensors of torch.jagged, [batch, heads, j, dim], as torch's own
+            scaled_dot_product_attention takes them: each entry attends to its own keys.
         causal: row i sees keys j < i + 1 + length_k - length_q; else all keys.
         p: the power, 1 to 1024; 0 for LSSA. None: 15, and with another score function 0.
         offset: of the re-weighting, 0 to 1000000; taken as 0 in rows with N_i <= 3.
@@ -74,6 +76,8 @@ def attention(
             cast_to = _autocast_dtype(signature.device_type)
             if cast_to is None or cast_to is signature.dtype:
                 return _op.attention_by_function(signature, q, k, v, sink)
+    elif _jagged.has_any(q, k, v):
+        return _jagged.attention(q, k, v, causal, p, offset, score, sink)
     elif has_torch_function((q, k, v, sink)):  # of a mode, a subclass of Tensor, torch.fx
         options = {"causal": causal, "p": p, "offset": offset, "score": score, "sink": sink}
         return handle_torch_function(attention, (q, k, v, sink), q, k, v, **options)

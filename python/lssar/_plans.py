@@ -26,6 +26,7 @@ class Plan:
         self._library = library()
         self._lock = threading.Lock()
         self.prepared = False
+        self.is_for_cpu_device = context.kind == _structs.DEVICE_CPU
         handle = ctypes.c_void_p()
         self._library.check(
             self._library.plan_create(
@@ -74,10 +75,22 @@ class Plan:
         return saved.o, saved.stats, saved.x, workspace.value
 
 
+def check_sequences(status):
+    """As Library.check, of a call of sequences: sizes have the names that callers give them."""
+    try:
+        library().check(status)
+    except LssarError as error:
+        text = str(error)
+        for which in "qk":
+            text = text.replace(f"sizes.seq_{which}", f"max_seqlen_{which}")
+        raise LssarError(text, error.status) from None
+
+
 class Context:
     """`kind`: _structs.DEVICE_*."""
 
     def __init__(self, kind, ordinal):
+        self.kind = kind
         self._library = library()
         self._lock = threading.Lock()
         self._plans = {}

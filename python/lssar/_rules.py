@@ -11,6 +11,7 @@ from typing import Optional, Union
 MAX_POWER = 1024
 MAX_HEAD_DIM = 256
 MAX_OFFSET = 1000000
+MAX_LENGTH = 2**31 - 1  # of sequences
 HEAD_DIMS = f"a multiple of 8 from 8 to {MAX_HEAD_DIM}"
 LAYOUTS = {
     "bhld": "[batch, heads, length, dim]",
@@ -193,6 +194,15 @@ def check_sink_shape(shape, heads, is_surely=bool):
         len(shape) != 1 or is_surely(shape[0] != heads),
         lambda: f"sink: shape {tuple(shape)}; must be {(heads,)}, a number for each head of q",
     )
+
+
+def longest(name, given, otherwise):
+    """max_seqlen_q or max_seqlen_k, or `otherwise` if it is None."""
+    if given is None:
+        return otherwise
+    if not isinstance(given, int) or isinstance(given, bool) or not 0 <= given <= MAX_LENGTH:
+        raise ValueError(f"{name}: {given!r}; must be an int from 0 to {MAX_LENGTH}, or None")
+    return given
 
 
 def check_rank(name, shape, layout="bhld"):

@@ -5,7 +5,7 @@ from typing import Optional, Union
 
 import torch
 
-from . import _plans, _rules
+from . import _padding, _plans, _rules
 from ._attention import attention
 from ._check import sink_dtype
 from ._score_text import score_fields
@@ -13,7 +13,7 @@ from ._score_text import score_fields
 # Arguments of attention functions that change the result, and have no meaning here.
 _UNSUPPORTED = (
     *("softcap", "sliding_window", "position_bias", "cache", "head_mask", "layer_head_mask"),
-    *("cu_seq_lens_q", "cu_seq_lens_k"),  # packed sequences
+    *("cu_seq_lens_q", "cu_seq_lens_k"),  # packed sequences are known by their position_ids
 )
 
 
@@ -31,9 +31,11 @@ def register_transformers(
     p, offset and score are as in lssar.attention. A model must be trained with it: weights that
     were trained with softmax fit the score "softmax" only. The model's own scale of scores is
     ignored where the score function's depends on N, as LSSAR's does; any other scale must be the
-    model's. Padding, packed sequences, sliding windows, static caches, dropout and other changes to
-    scores or masks raise an error, as does asking for the weights. Layers with sinks (GPT-OSS's)
-    need a score that has one, "softmax,sink=per_head", and other layers a score without.
+    model's. Padding masks, [batch, keys], and caches of any kind are taken: padding has no weight and
+    is not counted in N, and its queries get 0. So are packed sequences, by their position_ids. Sliding
+    windows, other masks, dropout and other changes to scores raise an error, as does asking for the
+    weights. Layers with sinks (GPT-OSS's) need a score that has one, "softmax,sink=per_head", and other
+    layers a score without.
     """
     text, power = _rules.score_of(score, p)
     _rules.check_scalars(False, power, offset)
@@ -59,9 +61,10 @@ def register_transformers(
         **others,
     ):
         """Returns [batch, length, heads, dim], and no weights."""
-        if attention_mask is not None:
+        if attention_mask is not None and not _padding.is_mask(attention_mask, query, key):
             raise ValueError(
-                f"attention_mask: {tuple(attention_mask.shape)}; {name} takes no mask but causal"
+                f"attention_mask: {attention_mask.dtype} {tuple(attention_mask.shape)}; {name} takes "
+                "padding masks only, [batch, keys], given to the model"
             )
         if dropout:
             raise ValueError(
@@ -73,15 +76,17 @@ def register_transformers(
         if output_attentions:
             raise ValueError(f"output_attentions: True; {name} never has the weights in memory")
         _check_scaling(name, scaling, scale, query.shape[-1])
+        options = {"p": p, "offset": offset, "score": score}
+        options["sink"] = _sink_of_model(name, s_aux, has_sink, query)
+        if attention_mask is not None:
+            return _padding.attention(query, key, value, attention_mask, **options), None
         if is_causal is None:
             is_causal = getattr(module, "is_causal", True)
-        options = {"causal": bool(is_causal), "p": p, "offset": offset, "score": score}
-        sink = _sink_of_model(name, s_aux, has_sink, query)
-        o = attention(query, key, value, **options, sink=sink)
+        o = attention(query, key, value, causal=bool(is_causal), **options)
         return o.transpose(1, 2).contiguous(), None
 
     AttentionInterface.register(name, attend)
-    AttentionMaskInterface.register(name, _no_mask)
+    AttentionMaskInterface.register(name, _mask)
 
 
 def _sink_of_model(name, s_aux, has_sink, q):
@@ -109,25 +114,64 @@ def _check_scaling(name, scaling, scale, dim):
     )
 
 
-def _no_mask(
-    q_length, kv_length, q_offset=0, kv_offset=0, mask_function=None, attention_mask=None, **others
+def _mask(
+    batch_size,
+    kv_length,
+    q_length=None,
+    q_offset=0,
+    kv_offset=0,
+    mask_function=None,
+    attention_mask=None,
+    device="cpu",
+    cache_position=None,
+    **others,
 ):
-    """None, for causal attention and attention to everything; an error for any other mask."""
+    """What the layers get as their attention_mask; an error for masks that are not of padding.
+    transformers 4 gives cache_position, the positions of the queries, and transformers 5 q_length,
+    q_offset and device."""
     from transformers import masking_utils
 
-    bidirectional = getattr(masking_utils, "bidirectional_mask_function", None)
-    if mask_function not in (masking_utils.causal_mask_function, bidirectional):
+    if cache_position is not None:
+        q_length, q_offset, device = len(cache_position), cache_position[0], cache_position.device
+
+    causal, bidirectional = (
+        getattr(masking_utils, f"{name}_mask_function", None) for name in ("causal", "bidirectional")
+    )
+    documents = _documents_of(mask_function, causal)
+    if documents is not None:
+        return _padding.mask_of_documents(documents)
+    if mask_function not in (causal, bidirectional):
         raise ValueError(
-            "lssar takes causal attention without packed sequences, windows or chunks only; "
-            "this model asks for another mask"
+            "attention_mask: lssar takes causal attention, padding and packed sequences only, and no "
+            "windows or chunks; this model asks for another mask"
         )
-    causal = mask_function is masking_utils.causal_mask_function
-    if causal and int(q_offset) + q_length != kv_offset + kv_length:
-        raise ValueError(
-            f"cache: {kv_length} keys for queries {int(q_offset)} to {int(q_offset) + q_length}; "
-            "lssar needs a cache that holds no more than the tokens so far (DynamicCache)"
-        )
-    # Waits for the device, once per forward of the model, as transformers' other masks do.
-    if attention_mask is not None and not bool(attention_mask.all()):
-        raise ValueError("attention_mask: has padding; lssar takes batches without padding only")
-    return None
+    places = _padding.Places(q_length, q_offset, kv_length, kv_offset)
+    return _padding.mask_of(places, mask_function is causal, attention_mask, batch_size, device)
+
+
+def _documents_of(mask_function, causal):
+    """What transformers' mask of packed sequences knows: [batch, length], equal numbers for tokens of
+    one document. None if the function is not exactly that: it is known by its parts, which are (which
+    document, causal within it), and in transformers 4 (causal, which document)."""
+    both = _parts_of(mask_function, "and_masks", "mask_functions")
+    if both is None or len(both[0]) != 2:
+        return None
+    which, within = reversed(both[0]) if both[0][0] is causal else both[0]
+    documents = _parts_of(which, "packed_sequence_mask_function", "packed_sequence_mask")
+    remapped = _parts_of(
+        within, "remap_positions_for_packed_sequence", "mask_function", "position_ids"
+    )
+    if remapped is not None:
+        within = remapped[0]
+    return documents[0] if documents is not None and within is causal else None
+
+
+def _parts_of(function, maker, *names):
+    """Variables of a function that masking_utils' `maker` made, or None."""
+    code = getattr(function, "__code__", None)
+    made_by = f"{maker}.<locals>."
+    is_theirs = getattr(function, "__module__", None) == "transformers.masking_utils"
+    if code is None or not is_theirs or not function.__qualname__.startswith(made_by):
+        return None
+    found = dict(zip(code.co_freevars, (cell.cell_contents for cell in function.__closure__ or ())))
+    return [found[name] for name in names] if set(found) == set(names) else None

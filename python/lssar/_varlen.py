@@ -9,7 +9,6 @@ import torch
 from . import _attention, _check, _rules
 from ._varlen_op import Lengths, Options, attend, plain_rows
 
-_MAX_LENGTH = 2**31 - 1
 _RANKS = {3: "[total, heads, dim]", 4: "[batch, length, heads, dim]"}
 
 
@@ -46,9 +45,7 @@ def check_tensors(q, k, v, rank, options, sink):
 def _longest(name, given, cu):
     if given is None:
         return max(int((cu[1:] - cu[:-1]).max()), 0) if cu.shape[0] > 1 else 0
-    if not isinstance(given, int) or isinstance(given, bool) or not 0 <= given <= _MAX_LENGTH:
-        raise ValueError(f"{name}: {given!r}; must be an int from 0 to {_MAX_LENGTH}, or None")
-    return given
+    return _rules.longest(name, given, 0)
 
 
 def varlen_attention(

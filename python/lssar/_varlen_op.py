@@ -83,6 +83,14 @@ def _problem(q, k, v, options):
     return (_launch.DTYPES[q.dtype], q.shape[-1], v.shape[-1], heads, kv_heads, *options)
 
 
+def _keys_in_use(plan, k, used):
+    """What the workspace must have room for. On the cpu device lengths can be looked at, and then the
+    room of a cache that holds less needs none. Wrong lengths are found by the call."""
+    if not plan.is_for_cpu_device or used is None:
+        return _rows(k)
+    return min(int(used.clamp(min=0).sum()), _rows(k))
+
+
 def _run(name, q, k, v, lengths, options, sink, saved=None, **more):
     """Runs one pass and returns what it saved, or `saved`.
 
@@ -93,7 +101,8 @@ def _run(name, q, k, v, lengths, options, sink, saved=None, **more):
     plan = _plans.plan(q.device.type, q.device.index or 0, key)
     plan.prepare()
     sizes = (lengths.batch, q.shape[-2], k.shape[-2], lengths.max_q, lengths.max_k)
-    bytes_o, bytes_stats, bytes_x, workspace_bytes = plan.varlen_needs(sizes, _rows(q), _rows(k))
+    keys = _keys_in_use(plan, k, lengths.used_k)
+    bytes_o, bytes_stats, bytes_x, workspace_bytes = plan.varlen_needs(sizes, _rows(q), keys)
     if saved is None and name == "forward_train":
         saved = q.new_empty(_saved_size(q, v, options), dtype=torch.int32)
     at = _address(saved)
@@ -115,7 +124,7 @@ def _run(name, q, k, v, lengths, options, sink, saved=None, **more):
         _rows(q),
         _rows(k),
     )
-    library().check(getattr(library(), f"execute_{name}")(plan.handle, call))
+    _plans.check_sequences(getattr(library(), f"execute_{name}")(plan.handle, call))
     return saved
 
 

@@ -2,6 +2,7 @@
 
 import os
 import unittest
+from unittest import mock
 
 os.environ["LSSAR_DEVICE"] = "cpu"  # before the first call
 
@@ -9,7 +10,7 @@ import torch
 
 import lssar
 from definition import FLOOR, TOLERANCES
-from lssar import _op
+from lssar import _op, _plans
 from lssar._reference import attention
 
 LENGTHS = ((5, 7), (0, 4), (33, 33), (1, 20), (3, 0))  # of queries and keys
@@ -180,12 +181,43 @@ class Sequences(unittest.TestCase):
             ("seqused_k: shape", (q, k, v, cu_q, cu_k), {"seqused_k": cu_k}),
             ("max_seqlen_q: -1", (q, k, v, cu_q, cu_k, -1), {}),
             ("cu_seqlens_q\\[2\\] = 3", (q, k, v, falling, cu_k, 40), {}),
-            ("cu_seqlens_q\\[3\\] = 38", (q, k, v, cu_q, cu_k, 32), {}),
+            ("cu_seqlens_q\\[3\\] = 38.* max_seqlen_q is 32", (q, k, v, cu_q, cu_k, 32), {}),
+            ("cu_seqlens_k\\[3\\] = 44.* max_seqlen_k is 32", (q, k, v, cu_q, cu_k, 33, 32), {}),
             ("p: 2000", (q, k, v, cu_q, cu_k), {"p": 2000}),
         ):
             with self.subTest(what=what):
                 with self.assertRaisesRegex((TypeError, ValueError, lssar.LssarError), what):
                     lssar.varlen_attention(*arguments, **options)
+
+
+class Documents(unittest.TestCase):
+    def test_where_they_begin(self):
+        ids = torch.tensor([[7, 7, 7, 2, 2], [2, 0, 0, 0, 7]])
+        positions = torch.tensor([[0, 1, 2, 0, 1], [0, 0, 1, 2, 0]])
+        wanted = torch.tensor([0, 3, 5, 6, 9, 10], dtype=torch.int32)
+        for cu in (
+            lssar.cu_seqlens_of_documents(ids),
+            lssar.cu_seqlens_of_documents(position_ids=positions),
+            lssar.cu_seqlens_of_documents(position_ids=positions.flatten()),
+        ):
+            self.assertEqual(cu.dtype, torch.int32)
+            self.assertEqual(cu.tolist(), wanted.tolist())
+        self.assertEqual(lssar.cu_seqlens_of_documents(ids.flatten()).tolist(), [0, 3, 6, 9, 10])
+        self.assertEqual(lssar.cu_seqlens_of_documents(ids[:0]).tolist(), [0])
+        q = torch.randn(10, 1, 8)
+        lssar.varlen_attention(q, q, q, wanted, wanted, causal=True)
+
+    def test_errors_name_the_argument(self):
+        ids = torch.zeros(4, dtype=torch.long)
+        for pattern, arguments, options in (
+            ("^document_ids and position_ids: must be one", (), {}),
+            ("^document_ids and position_ids: must be one", (ids,), {"position_ids": ids}),
+            ("^document_ids: torch.float32; must be a torch.Tensor of integers", (ids.float(),), {}),
+            ("^position_ids: list; must be a torch.Tensor", (), {"position_ids": [0]}),
+            (r"^document_ids: shape \(1, 1, 4\); must be \[total\]", (ids[None, None],), {}),
+        ):
+            with self.subTest(pattern=pattern), self.assertRaisesRegex((TypeError, ValueError), pattern):
+                lssar.cu_seqlens_of_documents(*arguments, **options)
 
 
 class Caches(unittest.TestCase):
@@ -221,6 +253,19 @@ class Caches(unittest.TestCase):
             self.q, self.cache_k, self.cache_v, cache_seqlens=self.used
         )
         self.assertTrue(o.isfinite().all())
+
+    def test_the_workspace_is_for_the_keys_that_are_there(self):
+        self.used[:] = 1
+        plans = []
+        needs = _plans.Plan.varlen_needs
+
+        def spy(plan, sizes, total_q, total_k):
+            plans.append(total_k)
+            return needs(plan, sizes, total_q, total_k)
+
+        with mock.patch.object(_plans.Plan, "varlen_needs", spy):
+            lssar.attention_with_kv_cache(self.q, self.cache_k, self.cache_v, cache_seqlens=self.used)
+        self.assertEqual(plans, [3])
 
     def test_a_number_for_all(self):
         one = torch.full((3,), 9, dtype=torch.int32)

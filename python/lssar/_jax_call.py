@@ -1,0 +1,115 @@
+"""Handlers of calls for XLA: what jax and _jax_varlen share. Needs JAX, and not torch.
+
+Handlers are Python functions that XLA calls on threads of its own; on a GPU they enqueue kernels on
+XLA's stream and do not wait for them.
+"""
+
+import ctypes
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from . import _plans, _rules, _structs, _xla
+from ._library import library
+
+DTYPES = {
+    "float16": _structs.DTYPE_FP16,
+    "bfloat16": _structs.DTYPE_BF16,
+    "float32": _structs.DTYPE_FP32,
+}
+_OF_XLA = {10: _structs.DTYPE_FP16, 16: _structs.DTYPE_BF16, 11: _structs.DTYPE_FP32}
+_FAST_ALIGNMENT = 16
+
+
+def and_sink(tensors, sink):
+    """The sink is the last operand, where there is one."""
+    return tensors if sink is None else (*tensors, sink)
+
+
+def check_dtypes(q, k, v):
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if x.dtype.name not in DTYPES or x.dtype != q.dtype:
+            raise TypeError(
+                f"{name}: dtype {x.dtype}; must be float16, bfloat16 or float32, and that of q"
+            )
+
+
+def checked_sink(sink, heads, score, p, offset):
+    has_sink = _plans.has_sink(score, p, offset)
+    sink = None if sink is None else jnp.asarray(sink)
+    _rules.check_sink_is_due(None if sink is None else sink.shape, has_sink, heads, "float32")
+    if sink is not None:
+        if sink.dtype.name != "float32":
+            raise TypeError(f"sink: dtype {sink.dtype}; must be float32")
+        _rules.check_sink_shape(sink.shape, heads)
+    return sink
+
+
+def plan_of(frame, is_training, device_type, tensors, sizes, *varlen):
+    """The prepared plan of a call. `tensors`: buffers by their names in lssar_call. `varlen`: True for
+    calls of sequences."""
+    _, dtype, (*_, head_dim) = tensors["q"]
+    head_dim_v = tensors["v"][2][-1]
+    causal, p = (bool(frame.scalar(b"causal", ctypes.c_int32)), frame.scalar(b"p", ctypes.c_int32))
+    offset, score = frame.scalar(b"offset", ctypes.c_double), frame.string(b"score")
+    bits = 0
+    for address, _, _ in tensors.values():
+        bits |= address
+    alignment = 0 if bits % _FAST_ALIGNMENT else _FAST_ALIGNMENT
+    dims = (head_dim, head_dim_v, sizes.heads, sizes.kv_heads)
+    problem = (_OF_XLA[dtype], *dims, causal, p, offset, score)
+    ordinal = frame.device_ordinal() if device_type == "cuda" else 0
+    plan = _plans.plan(device_type, ordinal, (is_training, *problem, alignment, *varlen))
+    plan.prepare()
+    return plan
+
+
+def set_saved(call, at, saved):
+    """`saved`: bytes of its parts, which lie one behind the other from the address `at` on."""
+    call.saved_o, call.saved_stats, call.saved_x = at, at + saved[0], at + saved[0] + saved[1]
+
+
+def execute(frame, name, device_type, plan, call, workspace, check):
+    """Runs the pass `name`. `workspace`: its bytes; `check`: of the call's status."""
+    call.workspace_bytes = workspace
+    function = getattr(library(), f"execute_{name}")
+    if device_type == "cpu":
+        memory = np.empty(workspace + _FAST_ALIGNMENT, np.uint8)
+        call.workspace = memory.ctypes.data + -memory.ctypes.data % _FAST_ALIGNMENT
+        check(function(plan.handle, ctypes.byref(call)))
+        return
+    call.stream = frame.stream()
+    call.workspace = frame.allocate(workspace) if workspace else None
+    try:
+        check(function(plan.handle, ctypes.byref(call)))
+    finally:
+        if workspace:
+            frame.free(call.workspace, workspace)
+
+
+def _handler(act, name, device_type):
+    @_xla.Handler
+    def handle(address):
+        frame = _xla.Frame(address)
+        try:
+            if not frame.answer_metadata() and frame.is_execution:
+                act(frame, name, device_type)
+        except Exception as error:  # noqa: BLE001: nothing may leave a function that C calls
+            return frame.error(f"lssar: {error}")
+        return None
+
+    return handle
+
+
+_handlers = []  # as long as the process lives
+
+
+def register(prefix, names, act):
+    """Makes act(frame, name, device_type) what XLA calls as prefix + name, for each of the names."""
+    for name in names:
+        for device_type, platform in (("cpu", "cpu"), ("cuda", "CUDA")):
+            handler = _handler(act, name, device_type)
+            _handlers.append(handler)
+            address = ctypes.cast(handler, ctypes.c_void_p).value
+            jax.ffi.register_ffi_target(prefix + name, jax.ffi.pycapsule(address), platform)

@@ -1,0 +1,153 @@
+"""lssar.jax.varlen_attention on the cpu device: each sequence against the definition of it alone."""
+
+import importlib.util
+import os
+import unittest
+
+os.environ["LSSAR_DEVICE"] = "cpu"  # before the first call
+
+import torch
+
+from test_varlen import cumulative, one_by_one, packed_inputs, random_grad
+
+HAS_JAX = importlib.util.find_spec("jax") is not None
+if HAS_JAX:
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    import lssar.jax
+    from lssar.jax import varlen_attention
+
+RELATIVE = {torch.float32: 2e-5, torch.bfloat16: 5e-3}  # docs/accuracy.md
+
+
+def to_jax(x):
+    name = str(x.dtype).split(".")[1]
+    return jnp.asarray((x.detach().float() if x.is_floating_point() else x).numpy(), dtype=name)
+
+
+def to_torch(x):
+    return torch.from_numpy(np.array(x, np.float64))
+
+
+def arrays(*tensors):
+    return [to_jax(x) for x in tensors]
+
+
+@unittest.skipUnless(HAS_JAX, "JAX is not installed: pip install jax")
+class JaxVarlen(unittest.TestCase):
+    def assert_close(self, results, wanted, dtype):
+        for i, (x, y) in enumerate(zip(results, wanted)):
+            self.assertEqual(x.shape, y.shape)
+            allowed = RELATIVE[dtype] * y.norm().item() + 2.0**-20 * y.numel() ** 0.5
+            error = (to_torch(x) - y).norm().item()
+            self.assertTrue(error <= allowed, f"result {i}: |error| {error}, allowed {allowed}")
+
+    def test_values_and_gradients(self):
+        for dtype in (torch.float32, torch.bfloat16):
+            for causal in (False, True):
+                q, k, v, *cu = packed_inputs(dtype=dtype)
+                o, pull = jax.vjp(
+                    lambda *x: varlen_attention(*x, *arrays(*cu), 33, 33, causal=causal),  # noqa: B023
+                    *arrays(q, k, v),
+                )
+                grad_o = random_grad(torch.empty(o.shape, dtype=dtype))
+                wide = [x.detach().double().requires_grad_() for x in (q, k, v)]
+                wanted = one_by_one(*wide, *cu, causal=causal)
+                grads = torch.autograd.grad(wanted, wide, grad_o.double())
+                with self.subTest(dtype=dtype, causal=causal):
+                    self.assertEqual(o.dtype.name, str(dtype).split(".")[1])
+                    self.assert_close((o, *pull(to_jax(grad_o))), (wanted.detach(), *grads), dtype)
+
+    def test_lengths_are_values_of_a_compiled_program(self):
+        q, k, v, *cu = packed_inputs()
+        traces = []
+
+        @jax.jit
+        def gradients(q, k, v, cu_q, cu_k):
+            traces.append(q)
+
+            def total(*x):
+                return (varlen_attention(*x, cu_q, cu_k, causal=True) ** 2).sum()
+
+            return jax.value_and_grad(total, argnums=(0, 1, 2))(q, k, v)
+
+        others = [cumulative([2, 10, 0, 20, 10]), cumulative([30, 1, 1, 31, 1])]
+        for lengths in (cu, others):
+            value, grads = gradients(*arrays(q, k, v, *lengths))
+            wide = [x.detach().double().requires_grad_() for x in (q, k, v)]
+            wanted = (one_by_one(*wide, *lengths, causal=True) ** 2).sum()
+            expected = torch.autograd.grad(wanted, wide)
+            self.assert_close((value, *grads), (wanted.detach(), *expected), torch.float32)
+        self.assertEqual(len(traces), 1)
+
+    def test_rows_of_no_sequence_are_zeros(self):
+        """And are not read."""
+        q, k, v, cu_q, cu_k = packed_inputs()
+        used_q = (cu_q.diff() - 1).clamp(min=0).to(torch.int32)
+        used_k = (cu_k.diff() - 2).clamp(min=0).to(torch.int32)
+        last_q = cu_q[1:][cu_q.diff() > 0].long() - 1
+        last_k = cu_k[1:][cu_k.diff() > 0].long() - 1
+        with torch.no_grad():
+            q[last_q] = k[last_k] = v[last_k] = float("nan")
+        options = {"seqused_q": to_jax(used_q), "seqused_k": to_jax(used_k), "causal": True}
+        o, pull = jax.vjp(
+            lambda *x: varlen_attention(*x, *arrays(cu_q, cu_k), **options), *arrays(q, k, v)
+        )
+        results = [to_torch(x) for x in (o, *pull(jnp.ones_like(o)))]
+        for x, rows in zip(results, (last_q, last_q, last_k, last_k)):
+            self.assertTrue((x[rows] == 0).all())
+            self.assertTrue(x.isfinite().all() and x.any())
+
+    def test_sinks(self):
+        q, k, v, *cu = packed_inputs()
+        sink = torch.linspace(-1, 2, 4)
+        options = {"causal": True, "score": "softmax,sink=per_head", "p": 0}
+        grad = jax.jit(
+            jax.grad(
+                lambda s: varlen_attention(*arrays(q, k, v, *cu), sink=s, **options).sum()
+            )
+        )(to_jax(sink))
+        wide = [x.detach().double() for x in (q, k, v)]
+        sink = sink.double().requires_grad_()
+        wanted = torch.autograd.grad(one_by_one(*wide, *cu, sink=sink, **options).sum(), sink)
+        self.assert_close([grad], wanted, torch.float32)
+
+    def test_vmap_and_export(self):
+        q, k, v, *cu = packed_inputs()
+        inputs, lengths = arrays(q, k, v), arrays(*cu)
+
+        def gradient(x):
+            return jax.grad(lambda y: (varlen_attention(y, *inputs[1:], *lengths) ** 2).sum())(x)
+
+        batch = jnp.stack([inputs[0], 2 * inputs[0]])
+        wanted = np.stack([gradient(x) for x in batch])
+        np.testing.assert_array_equal(jax.vmap(gradient)(batch), wanted)
+        checks = {"disabled_checks": lssar.jax.EXPORT_CHECKS}
+        exported = jax.export.export(jax.jit(gradient), **checks)(inputs[0])
+        np.testing.assert_array_equal(exported.call(inputs[0]), wanted[0])
+
+    def test_wrong_arguments_are_named(self):
+        good = q, k, v, cu_q, cu_k = arrays(*packed_inputs())
+        for error, pattern, inputs, options in (
+            (ValueError, r"^q: shape \(1, 42, 4, 16\); must be \[total", (q[None], k, v, cu_q, cu_k), {}),
+            (TypeError, "^k: dtype int32; must be", (q, k.astype(int), v, cu_q, cu_k), {}),
+            (TypeError, "^cu_seqlens_q: dtype float32", (q, k, v, cu_q.astype(float), cu_k), {}),
+            (ValueError, "^cu_seqlens_k: None; must be int32", (q, k, v, cu_q, None), {}),
+            (ValueError, r"^cu_seqlens_k: shape \(5,\); must be \(6,\)", (q, k, v, cu_q, cu_k[1:]), {}),
+            (ValueError, r"^seqused_k: shape \(6,\); must be \(5,\)", good, {"seqused_k": cu_k}),
+            (ValueError, "^max_seqlen_q: -1; must be an int", (q, k, v, cu_q, cu_k, -1), {}),
+            (ValueError, "^p: 2000; must be", good, {"p": 2000}),
+        ):
+            with self.subTest(pattern=pattern), self.assertRaisesRegex(error, pattern):
+                varlen_attention(*inputs, **options)
+
+    def test_wrong_lengths_are_errors_of_the_computation(self):
+        q, k, v, cu_q, cu_k = arrays(*packed_inputs())
+        with self.assertRaisesRegex(Exception, r"lssar: .*cu_seqlens_q\[3\] = 38.* max_seqlen_q is 32"):
+            varlen_attention(q, k, v, cu_q, cu_k, 32).block_until_ready()
+
+
+if __name__ == "__main__":
+    unittest.main()
