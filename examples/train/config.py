@@ -10,7 +10,7 @@ from typing import Any, Optional, Union
 
 from .fields import Choice, ConfigError, Flag, Number, Powers, Text, Whole, field, section_of
 
-DATA_SOURCES = ("made", "text", "shards", "passkey", "recall", "shapes")
+DATA_SOURCES = ("made", "text", "shards", "passkey", "recall", "shapes", "orbits")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,8 +31,13 @@ class ModelConfig:
     p: Any = field(None, Powers())  # of the re-weighting; null: the score's own
     offset: float = field(1.0, Number(0, 1e6))
     qk_norm: bool = field(False, Flag())  # Qwen3's RMSNorm of every head's q and k
+    projection: str = field("linear", Choice(("linear", "tensor_product")))  # to q, k, v: projection.py
+    q_rank: int = field(6, Whole(1, 1024))  # of tensor_product
+    k_rank: int = field(2, Whole(1, 1024))
+    v_rank: int = field(2, Whole(1, 1024))
     rope_base: float = field(10000.0, Number(1, 1e12))
     tied: bool = field(True, Flag())  # the embedding is the output layer, too
+    points: bool = field(False, Flag())  # sequences are of points of a plane, not of tokens
     image: int = field(32, Whole(1, 4096))  # side of a vit's images, in pixels
     patch: int = field(4, Whole(1, 4096))
 
@@ -50,6 +55,22 @@ class ModelConfig:
             return self.hidden
         return -(-8 * self.width // 3 // 8) * 8 if self.family == "llama" else 4 * self.width
 
+    @property
+    def has_bias(self) -> bool:
+        return self.family != "llama"
+
+    @property
+    def ranks(self) -> tuple[int, int, int]:
+        return self.q_rank, self.k_rank, self.v_rank
+
+    @property
+    def projected(self) -> int:
+        """Numbers that the projection's matrix makes of a token: q, k and v, or their factors."""
+        heads = (self.heads, self.num_kv_heads, self.num_kv_heads)
+        if self.projection == "linear":
+            return sum(heads) * self.dim
+        return sum(rank * (h + self.dim) for rank, h in zip(self.ranks, heads))
+
     def power(self, layer: int) -> Optional[int]:
         return self.p[layer] if isinstance(self.p, list) else self.p
 
@@ -61,8 +82,15 @@ class ModelConfig:
             raise ConfigError(f"model.kv_heads: {self.kv_heads}; must divide model.heads, {self.heads}")
         if self.dim % 8 != 0 or not 8 <= self.dim <= 256:
             raise ConfigError(f"model.head_dim: {self.dim}; must be a multiple of 8 from 8 to 256")
+        if self.projection == "tensor_product" and self.qk_norm:
+            raise ConfigError(
+                "model.qk_norm: true; must be false with model.projection tensor_product, "
+                "which turns factors of q and k by their positions before q and k are there"
+            )
         if isinstance(self.p, list) and len(self.p) != self.layers:
             raise ConfigError(f"model.p: {self.p}; must have {self.layers} entries, as model.layers")
+        if self.family == "vit" and self.points:
+            raise ConfigError("model.points: true; must be false with model.family vit")
         if self.family == "vit" and self.image % self.patch != 0:
             raise ConfigError(f"model.patch: {self.patch}; must divide model.image, {self.image}")
         if self.family == "vit" and self.length != (self.image // self.patch) ** 2:
@@ -116,6 +144,10 @@ class Config:
         if (source == "shapes") != (family == "vit"):
             raise ConfigError(
                 f"data.source: {source!r}; model.family vit needs shapes, and other families another"
+            )
+        if (source == "orbits") != self.model.points:
+            raise ConfigError(
+                f"data.source: {source!r}; model.points true needs orbits, and false another source"
             )
         for name in ("train", "validation"):
             if source in ("text", "shards") and not getattr(self.data, name):

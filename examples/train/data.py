@@ -15,7 +15,7 @@ from typing import Callable, Union
 import numpy as np
 import torch
 
-from . import made
+from . import made, orbits
 from .config import Config
 from .fields import ConfigError
 from .shards import Shards, count_windows
@@ -89,6 +89,8 @@ def _made_row(config: Config, length: int, split: int, number: int) -> tuple[np.
         return made.passkey(random, vocab, length)
     if source == "recall":
         return made.recall(random, vocab, length, config.data.pairs, config.data.queries)
+    if source == "orbits":
+        return orbits.row(random, length)
     if source == "shapes":
         image, kind = made.shape(random, config.model.image)
         return image, np.asarray(kind)

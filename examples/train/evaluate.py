@@ -60,6 +60,8 @@ def read(
     documents: int = 128,
 ) -> list[dict[str, float]]:
     """At each length the loss in nats per scored target, and the share of targets guessed right."""
+    if isinstance(model, models.Tracker):
+        raise ConfigError("model.points: true; must be false: newton.py reads models of points")
     if not isinstance(model, models.Transformer):
         raise ConfigError("model.family: 'vit'; must be gpt2 or llama, which read any length")
     model.eval()

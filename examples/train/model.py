@@ -1,4 +1,5 @@
-"""Transformers: GPT-2's block with RoPE, Llama's and Qwen3's block, and a small ViT of GPT-2's blocks."""
+"""Transformers: GPT-2's block with RoPE, Llama's and Qwen3's block, each for tokens or for points, and a
+small ViT of GPT-2's blocks."""
 
 import dataclasses
 import math
@@ -8,32 +9,23 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from . import attention
+from . import attention, projection
 from .config import ModelConfig
 from .rope import Rope
 
 
 class Attention(nn.Module):
-    """Projects to q, k, v, turns q and k by their positions, attends, and projects back."""
+    """Projects to q, k and v, attends, and projects back."""
 
     def __init__(self, config: ModelConfig, layer: int) -> None:
         super().__init__()
-        self.heads, self.kv_heads, self.dim = config.heads, config.num_kv_heads, config.dim
-        has_bias = config.family != "llama"
-        rows = (self.heads + 2 * self.kv_heads) * self.dim
-        self.qkv = nn.Linear(config.width, rows, bias=has_bias)
-        self.out = nn.Linear(self.heads * self.dim, config.width, bias=has_bias)
-        self.q_norm = nn.RMSNorm(self.dim) if config.qk_norm else nn.Identity()
-        self.k_norm = nn.RMSNorm(self.dim) if config.qk_norm else nn.Identity()
+        self.project = projection.make(config)
+        self.out = nn.Linear(config.heads * config.dim, config.width, bias=config.has_bias)
         self.attend = attention.make(config, layer, causal=config.family != "vit")
 
     def forward(self, x: torch.Tensor, rope: nn.Module) -> torch.Tensor:
-        batch, length, _ = x.shape
-        qkv = self.qkv(x).view(batch, length, -1, self.dim).transpose(1, 2)
-        q, k, v = qkv.split((self.heads, self.kv_heads, self.kv_heads), dim=1)
-        q, k = (rope(x).to(v.dtype) for x in (self.q_norm(q), self.k_norm(k)))
-        o = self.attend(q, k, v)
-        return self.out(o.transpose(1, 2).reshape(batch, length, -1))
+        o = self.attend(*self.project(x, rope))
+        return self.out(o.transpose(1, 2).flatten(2))
 
 
 class GeluMlp(nn.Module):
@@ -96,6 +88,33 @@ class Transformer(nn.Module):
         return self.head(self.norm(x))
 
 
+class Tracker(nn.Module):
+    """Points [batch, length, 2] -> the next ones: what the model gives is added to each point."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = nn.Linear(2, config.width)
+        self.rope = Rope(config.dim, config.rope_base, config.length)
+        self.blocks = nn.ModuleList(Block(config, i) for i in range(config.layers))
+        self.norm = _norm(config)
+        self.head = nn.Linear(config.width, 2, bias=False)
+        initialise(self, config.layers)
+        # Norms would take the size of a point away, were it not for the bias.
+        nn.init.normal_(self.embedding.weight, std=0.5)
+        nn.init.normal_(self.embedding.bias, std=0.5)
+
+    def hidden(self, points: torch.Tensor) -> torch.Tensor:
+        """What the last block gives, [batch, length, width]."""
+        x = self.embedding(points)
+        for block in self.blocks:
+            x = block(x, self.rope)
+        return x
+
+    def forward(self, points: torch.Tensor) -> torch.Tensor:
+        return points + self.head(self.norm(self.hidden(points)))
+
+
 class Vit(nn.Module):
     """Images [batch, image, image] -> logits [batch, vocab]: the mean over patches, classified."""
 
@@ -129,13 +148,18 @@ def initialise(model: nn.Module, layers: int) -> None:
             nn.init.normal_(module.weight, std=std)
         if isinstance(module, nn.Linear) and module.bias is not None:
             nn.init.zeros_(module.bias)
+    for module in model.modules():
+        if isinstance(module, projection.TensorProduct):
+            module.initialise()
 
 
-Model = Union[Transformer, Vit]
+Model = Union[Transformer, Tracker, Vit]
 
 
 def make(config: ModelConfig) -> Model:
-    return Vit(config) if config.family == "vit" else Transformer(config)
+    if config.family == "vit":
+        return Vit(config)
+    return Tracker(config) if config.points else Transformer(config)
 
 
 def read_with(model: Model, **changes: Any) -> None:

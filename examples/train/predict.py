@@ -28,7 +28,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 def parameters(model: configs.ModelConfig) -> int:
     """Weights of model.Transformer."""
     width, hidden, dim = model.width, model.hidden_width, model.dim
-    rows = (model.heads + 2 * model.num_kv_heads) * dim
+    rows = model.projected
     of_attention = width * rows + model.heads * dim * width + (2 * dim if model.qk_norm else 0)
     if model.family == "llama":
         of_layer, norm = of_attention + 3 * width * hidden, width
@@ -45,6 +45,8 @@ def activation_bytes(model: configs.ModelConfig) -> int:
     norms = 2 * (4 + 2) * width
     # q, k, v and o; lssar keeps o in float32 and X, too.
     of_attention = 2 * (q + kv + q) + (4 + 2) * q
+    if model.projection == "tensor_product":
+        of_attention += 2 * model.projected
     mlp = 2 * (4 if model.family == "llama" else 2) * hidden
     logits = (2 + 4 + 4) * model.vocab
     return model.layers * (norms + of_attention + mlp) + logits
@@ -127,6 +129,8 @@ def main(arguments: Optional[list[str]] = None) -> int:
         config = configs.load(options.config, options.overrides)
         if config.model.family == "vit":
             raise ConfigError("model.family: 'vit'; must be gpt2 or llama for a prediction")
+        if config.model.points:
+            raise ConfigError("model.points: true; must be false for a prediction")
         found = predict(config, options.processes)
     except (ConfigError, OSError) as error:
         print(f"predict: {error}", file=sys.stderr)

@@ -40,7 +40,10 @@ def learning_rate(train: configs.TrainConfig, step: int) -> float:
 
 
 def loss_of(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Mean cross entropy, in nats per target."""
+    """Mean cross entropy, in nats per target; of points the mean square of the distance per coordinate."""
+    if targets.is_floating_point():
+        is_known = ~targets.isnan()
+        return F.mse_loss(logits[is_known].float(), targets[is_known])
     return F.cross_entropy(logits.float().flatten(0, -2), targets.flatten(), ignore_index=IGNORED)
 
 

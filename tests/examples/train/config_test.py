@@ -16,9 +16,14 @@ WRONG = (
     (["model.kv_heads=4", "model.heads=2"], "model.kv_heads: 4; must divide model.heads, 2"),
     (["model.width=24"], "model.head_dim: 12; must be a multiple of 8 from 8 to 256"),
     (["model.family=gpt3"], "model.family: 'gpt3'; must be one of gpt2, llama, vit"),
+    (["model.projection=tucker"], "model.projection: 'tucker'; must be one of linear, tensor_product"),
+    (["model.projection=tensor_product", "model.qk_norm=true"], "model.qk_norm: true; must be false with"),
+    (["model.v_rank=0"], "model.v_rank: 0; must be a whole number from 1 to 1024"),
     (["model.p=[1]"], "model.p: [1]; must have 2 entries, as model.layers"),
     (["model.p=1025"], "model.p: 1025; must be null, a whole number from 0 to 1024, or a list"),
     (["model.depth=3"], "model.depth: 3; there is no such field; must be one of family, vocab"),
+    (["data.source=orbits"], "data.source: 'orbits'; model.points true needs orbits, and false another"),
+    (["model.points=true"], "data.source: 'made'; model.points true needs orbits, and false another"),
     (["data.source=web"], "data.source: 'web'; must be one of made, text, shards"),
     (["data.source=text"], "data.train: ''; data.source text needs a file's name"),
     (["train.warmup=9999"], "train.warmup: 9999; must be at most train.steps, 1500"),
@@ -76,7 +81,7 @@ class Errors(InFolder):
 
     def test_shipped_configs_are_right(self):
         names = sorted(path.stem for path in CONFIGS.glob("*.json"))
-        self.assertEqual(names, ["124M", "1B", "tiny", "tiny_llama", "tiny_vit"])
+        self.assertEqual(names, ["124M", "1B", "newton", "tiny", "tiny_llama", "tiny_vit"])
         for name in names:
             configs.load(CONFIGS / f"{name}.json", [])
 
