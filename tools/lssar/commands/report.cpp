@@ -99,6 +99,7 @@ Result<ReportPage> attention_page(const ReportOptions& options) {
   ReportPage page;
   LSSAR_ASSIGN_OR_RETURN(page.models, models_of_figures(json, "--attention " + path + ": figures"));
   page.title = "Attention of trained models";
+  page.note = "What each head looks at. docs/inspecting.md of lssar explains the figures.";
   page.command = "lssar report --attention " + file_name(path);
   return page;
 }
