@@ -1,6 +1,6 @@
 // Figures of trained models: what examples/train/looking.py writes is read, and anything that the
 // page could not draw is refused with the name of the field.
-#include "inspect/attention_figures.h"
+#include "inspect/page/attention_figures.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "base/json_text.h"
-#include "inspect/attention_figures.h"
+#include "inspect/page/attention_figures.h"
 #include "inspect/report.h"
 #include "tools/lssar/commands/subcommands.h"
 #include "tools/lssar/options/explain_options.h"

@@ -1,4 +1,4 @@
-#include "inspect/attention_figures.h"
+#include "inspect/page/attention_figures.h"
 
 #include <fmt/format.h>
 
@@ -113,9 +113,8 @@ Status check_points(const json& points, const std::string& path, const ModelSize
     int64_t length = 0;
     LSSAR_RETURN_IF_ERROR(check_point(points[i], point, size, &length));
     if (length <= before) {
-      return invalid_argument(
-          fmt::format("{}.length = {}: allowed are lengths above {}, the one before", point, length,
-                      before));
+      return invalid_argument(fmt::format(
+          "{}.length = {}: allowed are lengths above {}, the one before", point, length, before));
     }
     before = length;
   }
