@@ -7,10 +7,10 @@
 #
 # BUILD is a finished build without a sanitizer.
 #
-# Its virtual device (with `thread` only its handlers of instructions), tuner but its table (not with
-# `thread`), LLVM compiler, float64 reference, tailoring of the templates and cache of compiled
-# kernels are used as they are. The code that handles other people's pointers, bytes and threads is
-# instrumented, which is half of the code to compile. The presets asan and tsan instrument everything.
+# Its virtual device (with `thread` only its handlers of instructions), LLVM compiler, float64 reference,
+# tailoring of the templates and cache of compiled kernels are used as they are. The code that handles
+# other people's pointers, bytes and threads is instrumented, which is half of the code to compile. The
+# presets asan and tsan instrument everything.
 #
 # Exit code: 0 all passed; 1 a test failed or did not build; 2 wrong usage.
 set -eu
