@@ -120,11 +120,11 @@ Result<std::string> encode_entry(const Sha256Digest& key, const CacheEntry& entr
 
   std::string bytes;
   bytes.reserve(kOverheadBytes + entry.metadata.size() + stored.size());
-  bytes.append(reinterpret_cast<const char*>(&fixed), sizeof fixed);
+  bytes += raw_bytes(fixed);
   bytes += entry.metadata;
   bytes += stored;
   const Sha256Digest checksum = sha256(bytes);
-  bytes.append(reinterpret_cast<const char*>(checksum.data()), checksum.size());
+  bytes += raw_bytes(checksum);
   return bytes;
 }
 

@@ -12,6 +12,12 @@
 
 namespace lssar {
 
+// The bytes of a fixed part of a file. They are written as they lie in memory.
+template <typename T>
+std::string_view raw_bytes(const T& value) {
+  return {reinterpret_cast<const char*>(&value), sizeof value};
+}
+
 // Limits for an unpacked payload and its metadata. The largest images have 1 to 2 MB (backward,
 // sm_90a, line numbers). The limits are needed because a matching checksum does not prove that the
 // file can be trusted: anybody can compute it.

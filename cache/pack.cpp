@@ -39,15 +39,10 @@ static_assert(sizeof(Header) == 16 && sizeof(IndexRow) == 48 && sizeof(Footer) =
               "docs/cache_format.md says where each field lies");
 constexpr size_t kFooterChecked = sizeof(Footer) - sizeof(Sha256Digest);
 
-template <typename T>
-std::string_view bytes_of(const T& value) {
-  return {reinterpret_cast<const char*>(&value), sizeof value};
-}
-
 Sha256Digest checksum_of(const Header& header, std::string_view index, const Footer& footer) {
-  std::string checked(bytes_of(header));
+  std::string checked(raw_bytes(header));
   checked += index;
-  checked += bytes_of(footer).substr(0, kFooterChecked);
+  checked += raw_bytes(footer).substr(0, kFooterChecked);
   return sha256(checked);
 }
 
@@ -138,7 +133,7 @@ Result<PackWriter> PackWriter::create(const std::string& path) {
   Header header = {};
   std::memcpy(header.magic, kPackMagic, sizeof kPackMagic);
   header.version = kPackVersion;
-  LSSAR_RETURN_IF_ERROR(writer.file_.append(bytes_of(header)));
+  LSSAR_RETURN_IF_ERROR(writer.file_.append(raw_bytes(header)));
   writer.offset_ = sizeof header;
   return writer;
 }
@@ -164,7 +159,7 @@ Status PackWriter::finish() {
     }
     IndexRow row = {.key = {}, .offset = entry.offset, .bytes = entry.bytes};
     std::memcpy(row.key, entry.key.data(), sizeof row.key);
-    index += bytes_of(row);
+    index += raw_bytes(row);
   }
   Header header = {};
   std::memcpy(header.magic, kPackMagic, sizeof kPackMagic);
@@ -178,7 +173,7 @@ Status PackWriter::finish() {
   const Sha256Digest checksum = checksum_of(header, index, footer);
   std::memcpy(footer.checksum, checksum.data(), checksum.size());
   LSSAR_RETURN_IF_ERROR(file_.append(index));
-  LSSAR_RETURN_IF_ERROR(file_.append(bytes_of(footer)));
+  LSSAR_RETURN_IF_ERROR(file_.append(raw_bytes(footer)));
   return file_.commit();
 }
 

@@ -16,10 +16,10 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the fixed parts are copied as they are");
 
-constexpr char kMagic[8] = {'L', 'S', 'S', 'A', 'R', 'C', 'A', 'P'};
-constexpr uint32_t kFormatVersion = 1;
+constexpr char kPartsMagic[8] = {'L', 'S', 'S', 'A', 'R', 'C', 'A', 'P'};
+constexpr uint32_t kPartsVersion = 1;
 
-struct Header {
+struct PartsHeader {
   char magic[8];
   uint32_t version;
   uint32_t num_parts;
@@ -29,13 +29,8 @@ struct TableRow {
   uint64_t bytes;
   uint8_t checksum[kSha256Bytes];  // of the part; also its last 32 bytes
 };
-static_assert(sizeof(Header) == 16 && sizeof(TableRow) == 104,
+static_assert(sizeof(PartsHeader) == 16 && sizeof(TableRow) == 104,
               "docs/capture_format.md says where each field lies");
-
-template <typename T>
-std::string_view bytes_of(const T& value) {
-  return {reinterpret_cast<const char*>(&value), sizeof value};
-}
 
 Status damaged(const std::string& name, const std::string& reason) {
   return io_error(fmt::format("'{}' is not a usable capture: {}", name, reason));
@@ -70,14 +65,14 @@ TableRow table_row(const std::string& name, const std::string& part) {
   return row;
 }
 
-Result<Header> read_header(const std::string& name, std::string_view bytes) {
-  Header header;
+Result<PartsHeader> read_header(const std::string& name, std::string_view bytes) {
+  PartsHeader header;
   std::memcpy(&header, bytes.data(), sizeof header);
-  if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0)
+  if (std::memcmp(header.magic, kPartsMagic, sizeof kPartsMagic) != 0)
     return damaged(name, "it does not begin with LSSARCAP");
-  if (header.version != kFormatVersion) {
+  if (header.version != kPartsVersion) {
     return damaged(name, fmt::format("it has format version {}, this library reads {}",
-                                     header.version, kFormatVersion));
+                                     header.version, kPartsVersion));
   }
   if (header.num_parts == 0 || header.num_parts > kMaxParts) {
     return damaged(
@@ -100,18 +95,18 @@ PartFile::Row row_of(const TableRow& raw, uint64_t offset) {
 
 Result<std::vector<std::string>> encode_parts(const std::vector<NamedPart>& parts) {
   LSSAR_RETURN_IF_ERROR(check_names(parts));
-  Header header = {};
-  std::memcpy(header.magic, kMagic, sizeof kMagic);
-  header.version = kFormatVersion;
+  PartsHeader header = {};
+  std::memcpy(header.magic, kPartsMagic, sizeof kPartsMagic);
+  header.version = kPartsVersion;
   header.num_parts = static_cast<uint32_t>(parts.size());
-  std::vector<std::string> pieces = {std::string(bytes_of(header))};
+  std::vector<std::string> pieces = {std::string(raw_bytes(header))};
   for (const NamedPart& part : parts) {
     const Result<std::string> bytes = encode_entry(sha256(part.name), part.entry, kMaxPartBytes);
     if (!bytes.ok()) return bytes.status().with_context("part '" + part.name + "'");
-    pieces[0] += bytes_of(table_row(part.name, *bytes));
+    pieces[0] += raw_bytes(table_row(part.name, *bytes));
     pieces.push_back(std::move(*bytes));
   }
-  pieces[0] += bytes_of(sha256(pieces[0]));
+  pieces[0] += raw_bytes(sha256(pieces[0]));
   return pieces;
 }
 
@@ -143,10 +138,10 @@ Result<PartFile> PartFile::parse(std::string_view bytes, const std::string& name
 }
 
 Result<PartFile> PartFile::read_table(std::string name, ReadAt read_at, uint64_t file_bytes) {
-  if (file_bytes < sizeof(Header)) return damaged(name, "it is truncated");
-  LSSAR_ASSIGN_OR_RETURN(const std::string head, read_at(0, sizeof(Header)));
-  LSSAR_ASSIGN_OR_RETURN(const Header header, read_header(name, head));
-  const uint64_t checked_bytes = sizeof(Header) + header.num_parts * sizeof(TableRow);
+  if (file_bytes < sizeof(PartsHeader)) return damaged(name, "it is truncated");
+  LSSAR_ASSIGN_OR_RETURN(const std::string head, read_at(0, sizeof(PartsHeader)));
+  LSSAR_ASSIGN_OR_RETURN(const PartsHeader header, read_header(name, head));
+  const uint64_t checked_bytes = sizeof(PartsHeader) + header.num_parts * sizeof(TableRow);
   if (file_bytes < checked_bytes + kSha256Bytes) return damaged(name, "it is truncated");
   LSSAR_ASSIGN_OR_RETURN(const std::string table, read_at(0, checked_bytes + kSha256Bytes));
   const Sha256Digest found = sha256(std::string_view(table).substr(0, checked_bytes));
@@ -157,7 +152,7 @@ Result<PartFile> PartFile::read_table(std::string name, ReadAt read_at, uint64_t
   uint64_t offset = table.size();
   for (uint32_t i = 0; i < header.num_parts; ++i) {
     TableRow raw;
-    std::memcpy(&raw, table.data() + sizeof(Header) + i * sizeof raw, sizeof raw);
+    std::memcpy(&raw, table.data() + sizeof(PartsHeader) + i * sizeof raw, sizeof raw);
     Row row = row_of(raw, offset);
     if (!is_name(row.name) || file.has(row.name))
       return damaged(file.name_, fmt::format("its part {} has no name of its own", i));

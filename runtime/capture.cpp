@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "lssar/lssar.h"
 #include "runtime/capture_manifest.h"
 #include "runtime/debug/override.h"
 #include "runtime/image_metadata.h"
+#include "runtime/library_version.h"
 #include "runtime/params_layout.h"
 #include "runtime/tensor_copy.h"
 
@@ -119,8 +119,7 @@ Result<CapturedKernel> capture_kernel(Engine& engine, const PreparedKernel& kern
 
 Capture begin_capture(Engine& engine, const Sizes& sizes) {
   Capture capture;
-  capture.version =
-      fmt::format("{}.{}.{}", LSSAR_VERSION_MAJOR, LSSAR_VERSION_MINOR, LSSAR_VERSION_PATCH);
+  capture.version = library_version();
   capture.params_layout = params_layout();
   capture.device = engine.device().info().name;
   capture.driver = engine.device().info().driver;

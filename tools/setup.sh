@@ -11,6 +11,7 @@
 # A GPU or a CUDA toolkit is used where there is one, and not needed: LLVM 19 compiles the kernels
 # where NVRTC is not found, and the virtual device runs them where there is no GPU.
 # A second run finds everything in place and rebuilds only what changed.
+# The last line says how long each step took.
 #
 # Exit code: that of the demonstration or of the tests; 2 wrong usage; 3 something cannot be
 # installed here.
@@ -29,6 +30,19 @@ say() {
 fail() {
   printf 'setup: %s\n' "$*" >&2
   exit 3
+}
+
+# Notes how long the step NAME, which ends here, took.
+took() {
+  now=$(date +%s)
+  times="${times:+$times, }$1 $((now - began)) s"
+  began=$now
+}
+
+# Ends with the times and the exit code of the last step.
+finish() {
+  say "setup: $times"
+  exit "$1"
 }
 
 # The packages of the list that dpkg does not report as installed.
@@ -76,6 +90,7 @@ install_packages() {
 build() {
   say "setup: compiling with $jobs jobs into build/release"
   cmake --build --preset release --parallel "$jobs" ${1:+--target "$@"}
+  took compiling
 }
 
 # The library, the command and what they run, without the tests: their packages are not here yet. The
@@ -86,6 +101,7 @@ build_command() {
     say "setup: configuring"
     cmake --preset release -DLSSAR_UNITY=ON -DLSSAR_BUILD_TESTS=OFF -DLSSAR_NATIVE_SIMD=ON \
       >/dev/null
+    took configuring
   fi
   build lssar lssar_command lssar_tune_worker lssar_llvm
 }
@@ -97,6 +113,7 @@ build_tests() {
     say "setup: configuring, with the tests"
     cmake --preset release -DLSSAR_UNITY=ON -DLSSAR_NATIVE_SIMD=OFF -DLSSAR_BUILD_TESTS=ON \
       -DLSSAR_SANITIZER_TESTS=ON >/dev/null
+    took configuring
   fi
   build
 }
@@ -106,23 +123,34 @@ num_long_tests() {
     sed -n 's/^Total Tests: //p'
 }
 
-# The closing lines of ctest are the last thing printed.
+# The closing lines of ctest, with the tests that failed, are the last thing printed before the times.
 run_tests() {
-  exec ctest --test-dir build/release --output-on-failure --no-tests=error --parallel "$jobs" "$@"
+  status=0
+  ctest --test-dir build/release --output-on-failure --no-tests=error --parallel "$jobs" "$@" ||
+    status=$?
+  took tests
+  finish "$status"
 }
 
 [ $# -eq 1 ] || { sed -n '2,6p' "$0" | cut -c3- >&2; exit 2; }
 cd "$(dirname "$0")/.."
 jobs=$(nproc)
+times=""
+began=$(date +%s)
 case $1 in
   demo)
     install_packages
+    took packages
     build_command
-    exec sh tools/demo.sh build/release/bin/lssar
+    status=0
+    sh tools/demo.sh build/release/bin/lssar || status=$?
+    took demonstration
+    finish "$status"
     ;;
   test)
     packages="$packages $test_packages"
     install_packages
+    took packages
     build_tests
     say "setup: $(num_long_tests) tests are long and left out: sh tools/setup.sh test-all runs them too"
     run_tests --label-exclude '^long$'
@@ -130,6 +158,7 @@ case $1 in
   test-all)
     packages="$packages $test_packages"
     install_packages
+    took packages
     # torch, for the long tests of the Python package, while the compiler works. Where this fails
     # those tests try again, and fail with the reason.
     python3 tests/python/environment.py build/release/python_environment >/dev/null 2>&1 &

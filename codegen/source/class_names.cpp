@@ -1,7 +1,6 @@
 #include "codegen/source/class_names.h"
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <set>
 #include <string_view>
@@ -92,8 +91,6 @@ Renames find_renames(const Declarations& declared) {
   }
   return renames;
 }
-
-bool is_word_char(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
 // Replaces the words of a comment.
 std::string renamed_comment(std::string_view text, const Renames& renames) {

@@ -9,19 +9,8 @@
 namespace lssar {
 namespace {
 
-constexpr size_t npos = std::string::npos;
-
 using Tokens = std::vector<Token>;
 
-size_t line_start(const std::string& text, size_t at) {
-  const size_t newline = text.rfind('\n', at == 0 ? npos : at - 1);
-  return at == 0 || newline == npos ? 0 : newline + 1;
-}
-// The position after the line's newline.
-size_t next_line(const std::string& text, size_t at) {
-  const size_t newline = text.find('\n', at);
-  return newline == npos ? text.size() : newline + 1;
-}
 bool is_blank(std::string_view text) { return text.find_first_not_of(" \n") == npos; }
 
 // The index after the statement's last token.

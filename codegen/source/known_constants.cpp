@@ -28,9 +28,9 @@ std::optional<int64_t> initial_value(const SourceItem& item, const SourceConstan
 }
 
 // How many declarations with a plain type each name has.
-using Declarations = std::map<std::string, int, std::less<>>;
+using DeclarationCounts = std::map<std::string, int, std::less<>>;
 
-void count_declarations(const std::vector<SourceItem>& items, Declarations& counts) {
+void count_declarations(const std::vector<SourceItem>& items, DeclarationCounts& counts) {
   for (const SourceItem& item : items) {
     if (is_config(item)) continue;
     const std::vector<Token> tokens = code_tokens(item.text);
@@ -113,7 +113,7 @@ std::optional<int64_t> returned_value(const SourceItem& item, const SourceConsta
   return {};
 }
 
-void derive(const std::vector<SourceItem>& items, const Declarations& counts,
+void derive(const std::vector<SourceItem>& items, const DeclarationCounts& counts,
             SourceConstants& constants) {
   for (const SourceItem& item : items) {
     if (is_config(item)) continue;
@@ -174,7 +174,7 @@ void read_classes(std::vector<SourceItem>& items, bool folds, SourceConstants& c
 
 SourceConstants known_constants(std::vector<SourceSection>& sections, bool folds) {
   SourceConstants constants;
-  Declarations counts;
+  DeclarationCounts counts;
   for (const SourceSection& section : sections) {
     read_config(section.items, constants);
     read_aliases(section.items, "", constants);

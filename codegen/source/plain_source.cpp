@@ -9,8 +9,6 @@ namespace {
 
 using Tokens = std::vector<Token>;
 
-constexpr size_t kLineWidth = 100;
-
 bool has(const Tokens& t, size_t at, std::string_view text) {
   return at < t.size() && t[at].is(text);
 }

@@ -9,19 +9,7 @@
 namespace lssar {
 namespace {
 
-constexpr size_t npos = std::string_view::npos;
-constexpr size_t kLineWidth = 100;
-
 using Tokens = std::vector<Token>;
-
-size_t line_start(std::string_view text, size_t at) {
-  const size_t newline = at == 0 ? npos : text.rfind('\n', at - 1);
-  return newline == npos ? 0 : newline + 1;
-}
-size_t next_line(std::string_view text, size_t at) {
-  const size_t newline = text.find('\n', at);
-  return newline == npos ? text.size() : newline + 1;
-}
 
 // Cuts [begin, end) of `t`, without trivia, into declarations.
 class Parser {

@@ -17,12 +17,6 @@ constexpr std::array<bool, 256> word_chars() {
   return is_word;
 }
 
-// A table, because an emission asks this a few million times.
-bool is_word_char(char c) {
-  static constexpr std::array<bool, 256> kIsWord = word_chars();
-  return kIsWord[static_cast<unsigned char>(c)];
-}
-
 size_t end_of_comment(std::string_view text, size_t at) {
   const bool is_line = text[at + 1] == '/';
   const size_t end = is_line ? text.find('\n', at) : text.find("*/", at + 2);
@@ -132,6 +126,22 @@ std::vector<Token> cut_tokens(std::string_view text, bool trivia) {
 }
 
 }  // namespace
+
+// A table, because an emission asks this a few million times.
+bool is_word_char(char c) {
+  static constexpr std::array<bool, 256> kIsWord = word_chars();
+  return kIsWord[static_cast<unsigned char>(c)];
+}
+
+size_t line_start(std::string_view text, size_t at) {
+  const size_t newline = at == 0 ? npos : text.rfind('\n', at - 1);
+  return newline == npos ? 0 : newline + 1;
+}
+
+size_t next_line(std::string_view text, size_t at) {
+  const size_t newline = text.find('\n', at);
+  return newline == npos ? text.size() : newline + 1;
+}
 
 std::vector<Token> tokenize(std::string_view text) { return cut_tokens(text, true); }
 

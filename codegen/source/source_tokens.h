@@ -11,6 +11,9 @@
 
 namespace lssar {
 
+inline constexpr size_t npos = std::string_view::npos;
+inline constexpr size_t kLineWidth = 100;  // of emitted sources
+
 enum class TokenKind { kWord, kNumber, kString, kPunctuation, kComment, kDirective };
 
 struct Token {
@@ -34,6 +37,14 @@ inline bool is_one_of(const Token& token, std::initializer_list<std::string_view
 inline bool is_trivia(const Token& token) {
   return token.kind == TokenKind::kComment || token.kind == TokenKind::kDirective;
 }
+
+// Whether it may stand in a word: a letter, a digit or _.
+bool is_word_char(char c);
+
+// The position at which the line of `at` begins.
+size_t line_start(std::string_view text, size_t at);
+// The position after its newline.
+size_t next_line(std::string_view text, size_t at);
 
 // `text` must outlive the tokens. A directive reaches to the end of its last line. NOTE: ">>" is
 // two tokens, because it often closes two template argument lists.

@@ -4,16 +4,10 @@
 #include <string_view>
 #include <vector>
 
+#include "codegen/source/source_tokens.h"
+
 namespace lssar {
 namespace {
-
-constexpr size_t kLineWidth = 100;
-constexpr size_t npos = std::string::npos;
-
-size_t line_start(const std::string& text, size_t at) {
-  const size_t newline = at == 0 ? npos : text.rfind('\n', at - 1);
-  return newline == npos ? 0 : newline + 1;
-}
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;

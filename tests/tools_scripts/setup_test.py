@@ -23,7 +23,7 @@ case $name in
 esac
 """
 CALLED = "dpkg-query apt-get sudo cmake ctest nproc id python3"
-NEEDED = "sh env sed cut dirname grep"  # the system's own
+NEEDED = "sh env sed cut date dirname grep"  # the system's own
 
 
 class Setup(unittest.TestCase):
@@ -123,6 +123,15 @@ class Setup(unittest.TestCase):
         self.assertEqual(done.returncode, 3)
         self.assertIn("missing: ninja-build", done.stderr)
         self.assertEqual(called, [])
+
+    def test_the_last_line_has_the_time_of_each_step(self):
+        for command, last in (("demo", "demonstration"), ("test", "tests"), ("test-all", "tests")):
+            done, _ = self.run_setup(command)
+            steps = f"packages \\d+ s, configuring \\d+ s, compiling \\d+ s, {last} \\d+ s"
+            self.assertRegex(done.stdout.splitlines()[-1], f"^setup: {steps}$")
+        self.configured("ON")
+        done, _ = self.run_setup("demo")
+        self.assertNotIn("configuring", done.stdout.splitlines()[-1])
 
     def test_a_build_that_fails_ends_it(self):
         done, called = self.run_setup("demo", CMAKE_STATUS="1")
