@@ -69,7 +69,8 @@ DqMode default_dq_mode(std::optional<Variant> variant, const Problem& problem, c
     return is_general(problem) ? DqMode::kSplit : DqMode::kOrdered;
   if (problem.pass != Pass::kBackward || problem.dtype == DType::kFp32) return DqMode::kSplit;
   const int dims = problem.head_dim + problem.head_dim_v;
-  const bool is_large = target.shared_bytes_per_block >= kLargeBlockBytes;
+  const bool is_large =
+      target.major >= 10 || target.shared_bytes_per_block >= kLargeBlockBytes;
   if (dims > (is_large ? kMaxSumDimsOfLargeBlocks : kMaxSumDims)) return DqMode::kSplit;
   const auto default_with = [&](DqMode mode) {
     return default_of(variant, problem, target, mode, epsilon);
