@@ -19,6 +19,7 @@
 #include "codegen/source_header.h"
 #include "codegen/steps.h"
 #include "codegen/templates.h"
+#include "codegen/visible_keys.h"
 #include "codegen/wgmma_source.h"
 #include "templates/kernels/params.cuh"
 
@@ -293,8 +294,8 @@ std::string kernel_name(const Problem& problem) {
   std::string name =
       fmt::format("lssar_{}_{}_d{}", pass, dtype_name(problem.dtype), problem.head_dim);
   if (problem.head_dim_v != problem.head_dim) name += fmt::format("v{}", problem.head_dim_v);
-  return name + fmt::format("_p{}{}{}", problem.p, problem.causal ? "_causal" : "",
-                            problem.varlen ? "_varlen" : "");
+  return name + fmt::format("_p{}{}{}{}", problem.p, problem.causal ? "_causal" : "",
+                            has_window(problem) ? "_window" : "", problem.varlen ? "_varlen" : "");
 }
 
 Result<KernelSource> emit_kernel(const Problem& problem, const Schedule& schedule,

@@ -9,6 +9,7 @@
 #include "codegen/schedule_fields.h"
 #include "codegen/schedule_rules.h"
 #include "codegen/shapes.h"
+#include "codegen/visible_keys.h"
 
 namespace lssar {
 namespace {
@@ -79,6 +80,10 @@ Breach check_cpu(const Refuse& refuse, const Schedule& schedule, const Problem& 
     return refuse("variant", enum_name(schedule.variant), [&] {
       return fmt::format("allowed is cpu on {}, because it is a CPU", target.name());
     });
+  if (has_window(problem))
+    return refuse("variant",
+                  unsupported("schedule.variant = cpu: not with problem.window_left, window_right, "
+                              "prefix or chunk, which only the kernels for GPUs have"));
   if (cpu.rows < 1) return refuse("cpu.rows", cpu.rows, "allowed are 1 and more");
   LSSAR_RETURN_IF_BROKEN(
       check_whole(refuse, "cpu.panel_keys", cpu.panel_keys, level.lanes, "vectors", level.lanes));

@@ -241,6 +241,17 @@ typedef struct lssar_problem {
   int32_t varlen;    /* 1: calls have sequences of their own lengths ("Sequences" below); seq_q and
                         seq_k must then be 0. 0: they have one length */
   int32_t reserved2; /* 0 */
+  /* Windows. Row i stands at position pos = i + seq_k - seq_q. It sees key j if j < prefix, or if
+   * j <= hi and (j < window_sinks or j >= lo), where hi is the least of pos + window_right, pos if
+   * causal, and the end of pos's chunk, and lo is the larger of pos - window_left and the begin of
+   * its chunk. N_i counts these keys. All 0: no window. */
+  int32_t has_window;   /* 1: window_left and window_right hold; 0: they are 0 and limit nothing */
+  int32_t reserved3;    /* 0 */
+  int64_t window_left;  /* keys seen before pos; -1: all */
+  int64_t window_right; /* keys seen after pos; -1: all */
+  int64_t window_sinks; /* the first keys, which neither window_left nor chunk hides */
+  int64_t prefix;       /* the first keys, which every row sees, also in front of them */
+  int64_t chunk;        /* a row sees keys of its chunk [n chunk, n chunk + chunk); 0: no chunks */
 } lssar_problem;
 
 /* ---- Plan: the kernels of a problem ---------------------------------------------------------- */
