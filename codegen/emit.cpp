@@ -132,6 +132,17 @@ void write_hopper_constants(SourceWriter& out, const Problem& problem, const Sch
   }
 }
 
+// -1, and 0 of kChunk: no limit. A causal mask is a kWindowRight of 0, and kIsCausal is false.
+void write_window_constants(SourceWriter& out, const Problem& problem) {
+  out.constant("bool", "kHasWindow", boolean(has_window(problem)));
+  if (!has_window(problem)) return;
+  out.constant("i64", "kWindowLeft", number(problem.window_left));
+  out.constant("i64", "kWindowRight", number(window_right_of(problem)));
+  out.constant("i64", "kWindowSinks", number(problem.window_sinks));
+  out.constant("i64", "kPrefix", number(problem.prefix));
+  out.constant("int", "kChunk", number(problem.chunk));
+}
+
 void write_config(SourceWriter& out, const Problem& problem, const Schedule& schedule) {
   const bool is_fp32 = problem.dtype == DType::kFp32;
   const bool is_training = problem.pass == Pass::kForwardTrain;
@@ -166,7 +177,8 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
            {{"n", number(problem.seq_q)}});
   out.line("static constexpr i64 kSeqK = $n$;", {{"n", number(problem.seq_k)}});
   out.constant("bool", "kHasLengths", boolean(problem.varlen));
-  out.constant("bool", "kIsCausal", boolean(problem.causal));
+  out.constant("bool", "kIsCausal", boolean(problem.causal && !has_window(problem)));
+  write_window_constants(out, problem);
   out.constant("int", "kPower", number(effective_power(problem)));
   out.constant("float", "kOffset", float_literal(effective_offset(problem)));
   out.constant("bool", "kIsGeneral", boolean(is_general(problem)));
