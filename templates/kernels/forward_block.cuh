@@ -172,15 +172,15 @@ struct ForwardBlock {
     rows.place(params, tile, warp_index() * kWarpRows);
     if constexpr (Config::kHasWindow) {
       place_window(tile.first, last, has_gaps);
-      return tile;
+    } else {
+      i64 keys = num_visible_keys<Config>(params, last);
+      first_masked = has_gaps ? 0 : num_visible_keys<Config>(params, tile.first);
+      if constexpr (Config::kIsRange) {
+        keys = keys_in_range<Config>(params, keys);
+        first_masked = keys_in_range<Config>(params, first_masked);
+      }
+      num_tiles = static_cast<int>(ceil_div(keys, Shape::kBlockCols));
     }
-    i64 keys = num_visible_keys<Config>(params, last);
-    first_masked = has_gaps ? 0 : num_visible_keys<Config>(params, tile.first);
-    if constexpr (Config::kIsRange) {
-      keys = keys_in_range<Config>(params, keys);
-      first_masked = keys_in_range<Config>(params, first_masked);
-    }
-    num_tiles = static_cast<int>(ceil_div(keys, Shape::kBlockCols));
     return tile;
   }
 
