@@ -12,7 +12,7 @@
 #include "codegen/pass_needs.h"
 #include "codegen/score_source.h"
 #include "codegen/shapes.h"
-#include "codegen/softplus_poly.h"
+#include "codegen/source/softplus_poly.h"
 #include "codegen/source/expression_source.h"
 #include "codegen/source/power_chain.h"
 #include "codegen/source/source_writer.h"

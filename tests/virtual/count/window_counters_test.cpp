@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "codegen/visible_keys.h"
+#include "runtime/multiply_adds.h"
 #include "tests/virtual/count/counted_call.h"
 
 namespace lssar::test {
@@ -92,6 +93,17 @@ TEST_F(WindowCounters, TheOrderedSumOfDqHasAsManyTurnsAsTiles) {
   EXPECT_EQ(flop_of("lssar_backward_dkdv"), tiles_ * kTileFlop * 5 + kTileFlop);
   EXPECT_GE(counts_by_kernel(*device_)["lssar_backward_dkdv"].global_of(AccessKind::kAtomic).bytes,
             tiles_ * kTile * kDim * 4);
+}
+
+// The work of a call, of which rows are sampled.
+TEST_F(WindowCounters, TheCountOfScoresIsNearThatOfPairs) {
+  count_pairs();
+  EXPECT_NEAR(count_scores(problem_, kSizes), static_cast<double>(pairs_), 0.01 * pairs_);
+  problem_.causal = false;
+  problem_.window_left = -1;
+  problem_.chunk = 7;
+  problem_.window_sinks = 0;
+  EXPECT_EQ(count_scores(problem_, {2, 3, 3, 49, 49}), 2 * 3 * 49 * 7);
 }
 
 }  // namespace
