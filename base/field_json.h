@@ -12,12 +12,13 @@
 
 namespace lssar {
 
-// Writes every field under its name, and enumerators by their names.
+// Writes fields under their names, and enumerators by their names.
 template <typename S>
 nlohmann::json fields_to_json(const S& from) {
   nlohmann::json object = nlohmann::json::object();
   for_each_field<S>([&]<typename T>(const Field<S, T>& field) {
     const T& value = from.*field.member;
+    if (field.default_has_no_json && value == S().*field.member) return;
     if constexpr (has_fields<T>) {
       object[field.name] = fields_to_json(value);
     } else if constexpr (has_own_form<T>) {

@@ -71,6 +71,7 @@ struct Field {
   std::optional<Special> special = std::nullopt;  // the value that has a name of its own ...
   const char* special_text = "";
   bool default_has_no_text = false;
+  bool default_has_no_json = false;
 
   constexpr Field means(const char* text) const { return with(&Field::meaning, text); }
   constexpr Field read_by(unsigned bits) const { return with(&Field::readers, bits); }
@@ -84,6 +85,8 @@ struct Field {
     return with(&Field::special, std::optional<Special>(value)).with(&Field::special_text, text);
   }
   constexpr Field no_text_of_default() const { return with(&Field::default_has_no_text, true); }
+  // JSON lacks the field where it has its default. So older readers read what does not use it.
+  constexpr Field no_json_of_default() const { return with(&Field::default_has_no_json, true); }
 
   // What completes "allowed are ...".
   std::string allowed() const {

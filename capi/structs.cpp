@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
 #include <utility>
 
 #include "score/score_text.h"
@@ -115,6 +116,25 @@ Status read_plan_options(const lssar_plan_options& options, PlanRequest& request
   return {};
 }
 
+// The window fields. Without has_window, 0 must not mean a limit of no keys, because older callers
+// have 0 there.
+Status read_window(const lssar_problem& known, Problem& p) {
+  if (known.has_window != 0 && known.has_window != 1)
+    return out_of_range("has_window", known.has_window, "0 and 1");
+  LSSAR_RETURN_IF_ERROR(check_reserved("problem.reserved3", known.reserved3));
+  for (const auto& [name, given, field] :
+       {std::tuple("window_left", known.window_left, &Problem::window_left),
+        std::tuple("window_right", known.window_right, &Problem::window_right)}) {
+    if (known.has_window == 0 && given != 0)
+      return out_of_range(name, given, "0 where has_window is 0");
+    if (known.has_window == 1) p.*field = given;
+  }
+  p.window_sinks = known.window_sinks;
+  p.prefix = known.prefix;
+  p.chunk = known.chunk;
+  return {};
+}
+
 }  // namespace
 
 Result<ContextRequest> context_request(const lssar_context_options* options) {
@@ -168,6 +188,7 @@ Result<PlanRequest> plan_request(const lssar_problem* problem, const lssar_plan_
   }
   p.varlen = known.varlen == 1;
   LSSAR_RETURN_IF_ERROR(check_reserved("problem.reserved2", known.reserved2));
+  LSSAR_RETURN_IF_ERROR(read_window(known, p));
   if (known.score != nullptr && *known.score != '\0') {
     LSSAR_ASSIGN_OR_RETURN(p.score, parse_score(known.score));
   }

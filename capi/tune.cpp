@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "codegen/visible_keys.h"
 
 namespace lssar::capi {
 namespace {
@@ -28,7 +29,7 @@ std::vector<TuneProblem> searches_of(const std::vector<PlanRequest>& problems,
   std::vector<TuneProblem> searches;
   for (const PlanRequest& request : problems) {
     for (const Pass pass : request.options.passes) {
-      if (is_of_range(pass)) continue;
+      if (is_of_range(pass) || has_window(request.problem)) continue;
       TuneProblem search;
       search.problem = request.problem;
       search.problem.pass = pass;

@@ -7,7 +7,7 @@
 #include "codegen/pass_needs.h"
 #include "codegen/schedule.h"
 #include "codegen/schedule_rules.h"
-#include "codegen/softplus_poly.h"
+#include "codegen/source/softplus_poly.h"
 
 namespace lssar {
 namespace {

@@ -11,14 +11,15 @@
 #include "codegen/pass_needs.h"
 #include "codegen/score_source.h"
 #include "codegen/shapes.h"
-#include "codegen/softplus_poly.h"
 #include "codegen/source/expression_source.h"
 #include "codegen/source/power_chain.h"
+#include "codegen/source/softplus_poly.h"
 #include "codegen/source/source_writer.h"
 #include "codegen/source/tailored_source.h"
 #include "codegen/source_header.h"
 #include "codegen/steps.h"
 #include "codegen/templates.h"
+#include "codegen/visible_keys.h"
 #include "codegen/wgmma_source.h"
 #include "templates/kernels/params.cuh"
 
@@ -131,6 +132,17 @@ void write_hopper_constants(SourceWriter& out, const Problem& problem, const Sch
   }
 }
 
+// -1, and 0 of kChunk: no limit. A causal mask is a kWindowRight of 0, and kIsCausal is false.
+void write_window_constants(SourceWriter& out, const Problem& problem) {
+  out.constant("bool", "kHasWindow", boolean(has_window(problem)));
+  if (!has_window(problem)) return;
+  out.constant("i64", "kWindowLeft", number(problem.window_left));
+  out.constant("i64", "kWindowRight", number(window_right_of(problem)));
+  out.constant("i64", "kWindowSinks", number(problem.window_sinks));
+  out.constant("i64", "kPrefix", number(problem.prefix));
+  out.constant("int", "kChunk", number(problem.chunk));
+}
+
 void write_config(SourceWriter& out, const Problem& problem, const Schedule& schedule) {
   const bool is_fp32 = problem.dtype == DType::kFp32;
   const bool is_training = problem.pass == Pass::kForwardTrain;
@@ -165,7 +177,8 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
            {{"n", number(problem.seq_q)}});
   out.line("static constexpr i64 kSeqK = $n$;", {{"n", number(problem.seq_k)}});
   out.constant("bool", "kHasLengths", boolean(problem.varlen));
-  out.constant("bool", "kIsCausal", boolean(problem.causal));
+  out.constant("bool", "kIsCausal", boolean(problem.causal && !has_window(problem)));
+  write_window_constants(out, problem);
   out.constant("int", "kPower", number(effective_power(problem)));
   out.constant("float", "kOffset", float_literal(effective_offset(problem)));
   out.constant("bool", "kIsGeneral", boolean(is_general(problem)));
@@ -293,8 +306,8 @@ std::string kernel_name(const Problem& problem) {
   std::string name =
       fmt::format("lssar_{}_{}_d{}", pass, dtype_name(problem.dtype), problem.head_dim);
   if (problem.head_dim_v != problem.head_dim) name += fmt::format("v{}", problem.head_dim_v);
-  return name + fmt::format("_p{}{}{}", problem.p, problem.causal ? "_causal" : "",
-                            problem.varlen ? "_varlen" : "");
+  return name + fmt::format("_p{}{}{}{}", problem.p, problem.causal ? "_causal" : "",
+                            has_window(problem) ? "_window" : "", problem.varlen ? "_varlen" : "");
 }
 
 Result<KernelSource> emit_kernel(const Problem& problem, const Schedule& schedule,

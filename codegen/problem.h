@@ -61,6 +61,13 @@ struct Problem {
 
   bool causal = false;  // bottom-right: row i sees keys j < clamp(i + 1 + seq_k - seq_q, 0, seq_k)
 
+  // Windows (codegen/visible_keys.h). Row i stands at position i + seq_k - seq_q among the keys.
+  int64_t window_left = -1;   // keys that it sees before its position; -1: all
+  int64_t window_right = -1;  // and after it; -1: all. `causal` allows none.
+  int64_t window_sinks = 0;   // the first keys, which neither window_left nor chunk hides
+  int64_t prefix = 0;         // the first keys, which every row sees
+  int64_t chunk = 0;          // rows see keys of their own chunk of this length; 0: no chunks
+
   int p = 15;           // power of the re-weighting, 1 to 1024; 0 = none (LSSA)
   double offset = 1.0;  // b, finite, >= 0; has no effect if p = 0
 
@@ -92,8 +99,8 @@ Status validate(const Problem& problem);
 // One line: "forward causal bf16 d 64 dv 64 p 15 offset 1 seq 512x512 batch 1 heads 4/4".
 std::string to_string(const Problem& problem);
 
-// Writes every field under the name that it has here, and enumerators by their names ("bf16",
-// "softplus", ...).
+// Writes fields under the names that they have here, and enumerators by their names ("bf16",
+// "softplus", ...). Fields of windows are left out where they have their defaults.
 nlohmann::json to_json(const Problem& problem);
 
 // Missing fields keep their defaults. But a missing head_dim_v, seq_k or kv_heads takes a given

@@ -41,6 +41,36 @@ inline constexpr auto fields_of<Problem> = [] {
           .text(" causal")
           .text_of(false, " full")
           .means("row i sees keys j < clamp(i + 1 + seq_k - seq_q, 0, seq_k)"),
+      field("window_left", &Problem::window_left)
+          .whole(-1, kMaxInt32)
+          .text(" window_left {}")
+          .text_of(-1, "")
+          .no_json_of_default()
+          .means("keys that a row sees before its position, i + seq_k - seq_q; -1: all"),
+      field("window_right", &Problem::window_right)
+          .whole(-1, kMaxInt32)
+          .text(" window_right {}")
+          .text_of(-1, "")
+          .no_json_of_default()
+          .means("keys that a row sees after its position, none if causal; -1: all"),
+      field("window_sinks", &Problem::window_sinks)
+          .whole(0, kMaxInt32)
+          .text(" window_sinks {}")
+          .text_of(0, "")
+          .no_json_of_default()
+          .means("the first keys, which neither `window_left` nor `chunk` hides"),
+      field("prefix", &Problem::prefix)
+          .whole(0, kMaxInt32)
+          .text(" prefix {}")
+          .text_of(0, "")
+          .no_json_of_default()
+          .means("the first keys, which every row sees"),
+      field("chunk", &Problem::chunk)
+          .whole(0, kMaxInt32)
+          .text(" chunk {}")
+          .text_of(0, "")
+          .no_json_of_default()
+          .means("a row sees keys of its own chunk of so many positions; 0: there are no chunks"),
       field("dtype", &Problem::dtype).text(" {}").means("type of q, k, v and o"),
       field("head_dim", &Problem::head_dim).whole(8, 256, 8).text(" d {}").means("d of q and k"),
       field("head_dim_v", &Problem::head_dim_v)

@@ -13,7 +13,7 @@
 
 #include "base/field_list.h"
 #include "codegen/schedule.h"
-#include "codegen/softplus_poly.h"
+#include "codegen/source/softplus_poly.h"
 
 namespace lssar {
 

@@ -6,6 +6,7 @@
 #include "codegen/pass_needs.h"
 #include "codegen/schedule_rules.h"
 #include "codegen/shapes.h"
+#include "codegen/visible_keys.h"
 
 namespace lssar {
 namespace {
@@ -381,6 +382,10 @@ Status hopper_reason(const Problem& problem, const Target& target) {
     return invalid_argument(
         "schedule.variant = hopper: not with problem.varlen, because a tensor map's box may reach "
         "into the next sequence; allowed is portable");
+  if (has_window(problem))
+    return invalid_argument(
+        "schedule.variant = hopper: not with problem.window_left, window_right, prefix or chunk, "
+        "because its kernels visit one run of tiles; allowed is portable");
   if (problem.alignment < 16)
     return invalid_argument(
         fmt::format("schedule.variant = hopper: TMA needs a problem.alignment of 16, and it is {}",

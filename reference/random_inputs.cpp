@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "base/json_fields.h"
+#include "codegen/visible_keys.h"
 #include "reference/numerics.h"
 
 namespace lssar {
@@ -165,8 +166,8 @@ void shift_scores(Rows& q, Rows& k, const Problem& problem, const Sizes& sizes) 
   }
   for (int64_t i = 0; i < q.count; ++i) {
     const int64_t row = i % sizes.seq_q;
-    const int64_t hidden = problem.causal ? sizes.seq_q - 1 - row : 0;
-    const double visible = static_cast<double>(std::max<int64_t>(sizes.seq_k - hidden, 2));
+    const int64_t keys = visible_keys(problem, sizes.seq_q, sizes.seq_k, row).count();
+    const double visible = static_cast<double>(std::max<int64_t>(keys, 2));
     const int axis = static_cast<int>(row / kShiftedRun % kLevels);
     const double bits = natural_log(q.dim) * natural_log(visible) / natural_log(2);
     const double share =

@@ -31,8 +31,7 @@ void add_scaled(double* y, double a, const double* x, int64_t n) {
 
 // How many keys query i sees.
 int64_t seen_keys(const Problem& problem, const Sizes& sizes, int64_t i) {
-  if (!problem.causal) return sizes.seq_k;
-  return std::clamp<int64_t>(i + 1 + sizes.seq_k - sizes.seq_q, 0, sizes.seq_k);
+  return visible_keys(problem, sizes.seq_q, sizes.seq_k, i).count();
 }
 
 // Squared norms for the error rule.
@@ -68,7 +67,8 @@ void attend_row(const Group& group, const UnitRows& q, const UnitRows& k, int64_
       reference::forward_row(group.problem, group.functions, group.sizes, q, k, i, sink);
   if (!row.has_output) return;
   double* o = group.o + query * dv;
-  for (int64_t j = 0; j < row.length; ++j) add_scaled(o, row.weight[j], group.v + j * dv, dv);
+  for (int64_t j = 0; j < row.length; ++j)
+    add_scaled(o, row.weight[j], group.v + row.keys.key(j) * dv, dv);
   if (group.grad_o == nullptr) {
     if (rounded) rounded->add_row({row, i, o, nullptr, nullptr, {}}, q);
     return;
@@ -78,13 +78,14 @@ void attend_row(const Group& group, const UnitRows& q, const UnitRows& k, int64_
   const double delta = reference::dot(g, o, dv);
   std::vector<double> value_dot(row.length);  // D
   for (int64_t j = 0; j < row.length; ++j) {
-    value_dot[j] = reference::dot(g, group.v + j * dv, dv);
-    add_scaled(group.dv + j * dv, row.weight[j], g, dv);
+    const int64_t key = row.keys.key(j);
+    value_dot[j] = reference::dot(g, group.v + key * dv, dv);
+    add_scaled(group.dv + key * dv, row.weight[j], g, dv);
   }
   double* dq = group.dq + query * d;
   reference::add_unit_gradients(
-      reference::score_gradient(row, value_dot, delta, Terms::kSigned, &errors.sinks[head]), q, k,
-      i, Terms::kSigned, dq, dk_hat);
+      reference::score_gradient(row, value_dot, delta, Terms::kSigned, &errors.sinks[head]),
+      row.keys, q, k, i, Terms::kSigned, dq, dk_hat);
   reference::through_norm(q, i, dq);
   if (rounded) rounded->add_row({row, i, o, g, dq, value_dot}, q);
 
@@ -92,7 +93,8 @@ void attend_row(const Group& group, const UnitRows& q, const UnitRows& k, int64_
   const double sink_before = errors.absolute_sinks[head];
   reference::add_unit_gradients(reference::score_gradient(row, value_dot, delta, Terms::kAbsolute,
                                                           &errors.absolute_sinks[head]),
-                                q, k, i, Terms::kAbsolute, absolute_dq.data(), absolute_dk_hat);
+                                row.keys, q, k, i, Terms::kAbsolute, absolute_dq.data(),
+                                absolute_dk_hat);
   const double sink_term = errors.absolute_sinks[head] - sink_before;
   errors.sink_terms += sink_term * sink_term;
   errors.floor_dq += reference::absolute_through_norm(q, i, absolute_dq.data());

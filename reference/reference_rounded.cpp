@@ -70,13 +70,14 @@ double RoundedGroup::rounded_score(const UnitRows& q, int64_t query, int64_t key
 // The weights are divided by the largest one, as in kernels.
 Row RoundedGroup::rounded_row(const Row& exact, const UnitRows& q, int64_t query) const {
   Row row;
+  row.keys = exact.keys;
   row.length = exact.length;
   row.scale = exact.scale;
   row.score.resize(row.length);
   row.prob.resize(row.length);
   double sum = 0;
   for (int64_t j = 0; j < row.length; ++j) {
-    row.score[j] = rounded_score(q, query, j, exact.score[j], row.scale);
+    row.score[j] = rounded_score(q, query, row.keys.key(j), exact.score[j], row.scale);
     sum += row.prob[j] = to_float(softplus(row.score[j]));
   }
   row.sum = sum * (1 + kFloatUnit);
@@ -123,7 +124,7 @@ std::vector<double> RoundedGroup::rounded_output(Row& row) const {
   for (int64_t j = 0; j < row.length; ++j) {
     const double weight = round(row.weight[j]);
     sum += weight;
-    add_scaled(o.data(), weight, v_ + j * dim, dim);
+    add_scaled(o.data(), weight, v_ + row.keys.key(j) * dim, dim);
   }
   for (double& x : o) x = to_float(x / sum);
   for (double& x : row.weight) x /= sum;
@@ -145,7 +146,7 @@ double RoundedGroup::epsilon(const Row& row, const std::vector<double>& o, const
   for (int64_t j = 0; j < row.length; ++j) {
     const double slope = round(row.weight_slope[j] / largest);
     sum += slope;
-    add_scaled(x.data(), slope, v_ + j * dim, dim);
+    add_scaled(x.data(), slope, v_ + row.keys.key(j) * dim, dim);
   }
   const int bits = problem_.dtype == DType::kFp32 ? 24 : significand_bits(DType::kBf16);
   const double factor = largest / static_cast<double>(row.length);  // X lacks the factor N
@@ -160,13 +161,14 @@ void RoundedGroup::add_gradients(const Row& row, const std::vector<double>& o,
   const double mean = epsilon(row, o, exact, delta);
   std::vector<double> dq(dim_k);
   for (int64_t j = 0; j < row.length; ++j) {
-    add_scaled(dv_.data() + j * dim, round(row.weight[j]), exact.grad_o, dim);
-    const double d = problem_.dtype == DType::kFp32 ? float_dot(exact.grad_o, v_ + j * dim, dim)
+    const int64_t key = row.keys.key(j);
+    add_scaled(dv_.data() + key * dim, round(row.weight[j]), exact.grad_o, dim);
+    const double d = problem_.dtype == DType::kFp32 ? float_dot(exact.grad_o, v_ + key * dim, dim)
                                                     : exact.value_dot[j];
     const double gradient = score_gradient_at(row, j, d, delta, mean);
     const double rounded = round(gradient);
-    add_scaled(dq.data(), row.length <= kTwoPartsLength ? gradient : rounded, k_.row(j), dim_k);
-    add_scaled(dk_hat_.data() + j * dim_k, rounded, q.row(exact.query), dim_k);
+    add_scaled(dq.data(), row.length <= kTwoPartsLength ? gradient : rounded, k_.row(key), dim_k);
+    add_scaled(dk_hat_.data() + key * dim_k, rounded, q.row(exact.query), dim_k);
   }
   through_norm(q, exact.query, dq.data());
   for (int64_t c = 0; c < dim_k; ++c) {

@@ -35,12 +35,6 @@ ScoreFunctions::Value value_of(const Program& program, const Arguments& argument
 // max(x, 0), but NaN if x is NaN.
 double positive_part(double x) { return x <= 0 ? 0.0 : x; }
 
-// N_i, the number of keys that the row sees. They are the first N_i keys.
-int64_t unmasked_keys(const Problem& problem, const Sizes& sizes, int64_t i) {
-  if (!problem.causal) return sizes.seq_k;
-  return std::clamp<int64_t>(i + 1 + sizes.seq_k - sizes.seq_q, 0, sizes.seq_k);
-}
-
 // Computes s and c, the scores and the scale of row i.
 void score_row(const ScoreFunction& score, const UnitRows& q, const UnitRows& k, int64_t i,
                Row& row) {
@@ -48,7 +42,7 @@ void score_row(const ScoreFunction& score, const UnitRows& q, const UnitRows& k,
   const double bias = bias_of(score.bias, static_cast<double>(row.length));
   row.score.resize(row.length);
   for (int64_t j = 0; j < row.length; ++j)
-    row.score[j] = row.scale * dot(q.row(i), k.row(j), q.dim) + bias;
+    row.score[j] = row.scale * dot(q.row(i), k.row(row.keys.key(j)), q.dim) + bias;
 }
 
 // The sign of x, 0 for 0, and NaN for NaN.
@@ -229,7 +223,8 @@ UnitRows unit_rows(const double* x, int64_t rows, int64_t dim, bool qk_norm) {
 Row forward_row(const Problem& problem, const ScoreFunctions& functions, const Sizes& sizes,
                 const UnitRows& q, const UnitRows& k, int64_t i, double sink) {
   Row row;
-  row.length = unmasked_keys(problem, sizes, i);
+  row.keys = visible_keys(problem, sizes.seq_q, sizes.seq_k, i);
+  row.length = row.keys.count();
   row.has_output = row.length > 0;
   if (!row.has_output) return row;
   score_row(problem.score, q, k, i, row);
@@ -272,12 +267,14 @@ double score_gradient_at(const Row& row, int64_t j, double d, double delta, doub
   return row.scale * (prob_gradient - row.sum_slope[j] * epsilon) / row.sum * row.prob_slope[j];
 }
 
-void add_unit_gradients(const std::vector<double>& score_grad, const UnitRows& q, const UnitRows& k,
-                        int64_t i, Terms terms, double* dq_hat, std::vector<double>& dk_hat) {
-  for (int64_t j = 0; j < static_cast<int64_t>(score_grad.size()); ++j) {
+void add_unit_gradients(const std::vector<double>& score_grad, const VisibleKeys& keys,
+                        const UnitRows& q, const UnitRows& k, int64_t i, Terms terms,
+                        double* dq_hat, std::vector<double>& dk_hat) {
+  for (int64_t n = 0; n < static_cast<int64_t>(score_grad.size()); ++n) {
+    const int64_t j = keys.key(n);
     for (int64_t c = 0; c < q.dim; ++c) {
-      dq_hat[c] += score_grad[j] * term(k.row(j)[c], terms);
-      dk_hat[j * q.dim + c] += score_grad[j] * term(q.row(i)[c], terms);
+      dq_hat[c] += score_grad[n] * term(k.row(j)[c], terms);
+      dk_hat[j * q.dim + c] += score_grad[n] * term(q.row(i)[c], terms);
     }
   }
 }

@@ -8,6 +8,7 @@
 
 #include "codegen/problem.h"
 #include "codegen/sizes.h"
+#include "codegen/visible_keys.h"
 #include "score/program.h"
 #include "score/properties.h"
 
@@ -48,8 +49,10 @@ class ScoreFunctions {
   std::optional<Program> psi_;
 };
 
-// One row of the attention, from its scores to its weights.
+// One row of the attention, from its scores to its weights. Vectors have an element for each key
+// that the row sees.
 struct Row {
+  VisibleKeys keys;
   int64_t length = 0;                       // N_i
   double scale = 0;                         // c_i
   double sum = 0;                           // r_i
@@ -88,9 +91,10 @@ std::vector<double> score_gradient(const Row& row, const std::vector<double>& d,
 // One element of it, signed, for a given epsilon_i.
 double score_gradient_at(const Row& row, int64_t j, double d, double delta, double epsilon);
 
-// Adds one row's contribution to dq_hat and dk_hat.
-void add_unit_gradients(const std::vector<double>& score_grad, const UnitRows& q, const UnitRows& k,
-                        int64_t i, Terms terms, double* dq_hat, std::vector<double>& dk_hat);
+// Adds one row's contribution to dq_hat and dk_hat. `keys`: those that the row sees.
+void add_unit_gradients(const std::vector<double>& score_grad, const VisibleKeys& keys,
+                        const UnitRows& q, const UnitRows& k, int64_t i, Terms terms,
+                        double* dq_hat, std::vector<double>& dk_hat);
 
 // dx = (dx_hat - x_hat (x_hat . dx_hat)) / |x|, in place. 0 if x has no direction.
 void through_norm(const UnitRows& x, int64_t i, double* gradient);

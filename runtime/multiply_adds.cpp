@@ -2,12 +2,33 @@
 
 #include <algorithm>
 
+#include "codegen/visible_keys.h"
+
 namespace lssar {
+
+namespace {
+
+// The mean number of keys that a row sees. Of more rows than this, rows at equal distances are
+// counted, because every execute asks.
+double mean_visible_keys(const Problem& problem, const Sizes& sizes) {
+  constexpr int64_t kMostCounted = 64;
+  const int64_t rows = std::min(sizes.seq_q, kMostCounted);
+  int64_t keys = 0;
+  for (int64_t n = 0; n < rows; ++n) {
+    const int64_t row = rows == sizes.seq_q ? n : (2 * n + 1) * sizes.seq_q / (2 * rows);
+    keys += visible_keys(problem, sizes.seq_q, sizes.seq_k, row).count();
+  }
+  return rows == 0 ? 0 : static_cast<double>(keys) / static_cast<double>(rows);
+}
+
+}  // namespace
 
 double count_scores(const Problem& problem, const Sizes& sizes) {
   const auto queries = static_cast<double>(sizes.seq_q), keys = static_cast<double>(sizes.seq_k);
   double scores = queries * keys;
-  if (problem.causal) {
+  if (has_window(problem)) {
+    scores = queries * mean_visible_keys(problem, sizes);
+  } else if (problem.causal) {
     // The last row sees all keys, and each row before it one less.
     const double rows = std::min(queries, keys);
     scores = rows * (keys - rows + 1 + keys) / 2;

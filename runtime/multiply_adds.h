@@ -9,7 +9,8 @@ namespace lssar {
 // Pairs of a query and a key that it sees, of all heads and batch entries.
 double count_scores(const Problem& problem, const Sizes& sizes);
 
-// Multiply-adds of a call's matrix products. What a causal mask hides is not counted.
+// Multiply-adds of a call's matrix products. What a mask hides is not counted; windows are
+// sampled.
 double multiply_adds(const Problem& problem, const Sizes& sizes);
 
 }  // namespace lssar

@@ -46,6 +46,18 @@ std::string shortest_schedule(const Schedule& schedule, const Problem& problem,
   return again.ok() && *again == schedule ? wanted.dump() : full.dump();
 }
 
+// The options of windows; "" without one.
+std::string window_options(const Problem& problem) {
+  const Problem none;
+  std::string text;
+  if (problem.window_left != none.window_left || problem.window_right != none.window_right)
+    text += fmt::format(" --window={},{}", problem.window_left, problem.window_right);
+  if (problem.window_sinks != 0) text += fmt::format(" --window-sinks {}", problem.window_sinks);
+  if (problem.prefix != 0) text += fmt::format(" --prefix {}", problem.prefix);
+  if (problem.chunk != 0) text += fmt::format(" --chunk {}", problem.chunk);
+  return text;
+}
+
 std::string problem_options(const Problem& problem) {
   // Expressions contain no quotes.
   const std::string score =
@@ -53,11 +65,11 @@ std::string problem_options(const Problem& problem) {
           ? ""
           : fmt::format(" --score '{}'", fields_to_json(problem.score).dump());
   return fmt::format(
-      "--pass {} --dtype {} --head-dim {} --head-dim-v {} --p {}{} --offset {} {} --batch {} "
+      "--pass {} --dtype {} --head-dim {} --head-dim-v {} --p {}{} --offset {} {}{} --batch {} "
       "--heads {} --kv-heads {} --alignment {}",
       pass_name(problem.pass), dtype_name(problem.dtype), problem.head_dim, problem.head_dim_v,
-      problem.p, score, problem.offset, problem.causal ? "--causal" : "--no-causal", problem.batch,
-      problem.heads, problem.kv_heads, problem.alignment);
+      problem.p, score, problem.offset, problem.causal ? "--causal" : "--no-causal",
+      window_options(problem), problem.batch, problem.heads, problem.kv_heads, problem.alignment);
 }
 
 // The options that say where and how the kernel is made and run.

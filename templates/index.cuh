@@ -48,7 +48,7 @@ struct SampleConfig : SampleFunctions {
   static constexpr i64 kSeqQ = 0;
   static constexpr i64 kSeqK = 0;
   static constexpr bool kHasLengths = false;
-  static constexpr bool kIsCausal = true;
+  static constexpr bool kIsCausal = true, kHasWindow = false;
   static constexpr int kPower = 3;
   static constexpr float kOffset = 1.0f;
   static constexpr bool kIsGeneral = false, kHasNorms = true, kScalesWeights = false;
@@ -79,6 +79,13 @@ struct SampleHalf : SampleConfig<Fp16, TileMma16<Fp16>, true, true> {
 };
 struct SampleSequences : SampleHalf {
   static constexpr bool kHasLengths = true;
+};
+// Every limit, with the base's causal mask.
+template <class Base>
+struct SampleWindow : Base {
+  static constexpr bool kHasWindow = true;
+  static constexpr i64 kWindowLeft = 50, kWindowRight = 0, kWindowSinks = 4, kPrefix = 9;
+  static constexpr int kChunk = 100;
 };
 using SampleFloat = SampleConfig<float, TileMma32<float>, false, false>;
 
@@ -187,6 +194,16 @@ extern "C" __global__ void __launch_bounds__(64)
   lssar_device::run_every_kernel<lssar_device::SampleFloat>(params);
 }
 
+extern "C" __global__ void __launch_bounds__(64)
+    lssar_index_window(const lssar_device::AttentionParams params) {
+  using lssar_device::SampleFloat, lssar_device::SampleHalf, lssar_device::SampleRange;
+  using lssar_device::SampleWindow;
+  lssar_device::run_every_kernel<SampleWindow<SampleHalf>>(params);
+  lssar_device::run_every_kernel<SampleWindow<SampleFloat>>(params);
+  lssar_device::row_sums<SampleWindow<SampleRange<true>>>(params);
+  lssar_device::weighted_sum<SampleWindow<SampleRange<false>>>(params);
+}
+
 extern "C" __global__ void __launch_bounds__(512)
     lssar_index_sequences(const LSSAR_GRID_CONSTANT lssar_device::SequencesParams params) {
   using lssar_device::SampleSequences;
@@ -212,6 +229,7 @@ extern "C" __global__ void __launch_bounds__(64)
   run_general_kernels<lssar_device::SampleGeneral<1>>(params);
   run_general_kernels<lssar_device::SampleGeneral<2>>(params);
   run_general_kernels<lssar_device::SampleSink<>>(params);
+  run_general_kernels<lssar_device::SampleWindow<lssar_device::SampleGeneral<1>>>(params);
 }
 
 extern "C" __global__ void __launch_bounds__(64)

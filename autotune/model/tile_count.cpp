@@ -6,6 +6,7 @@
 #include "codegen/launch_step.h"
 #include "codegen/pass_needs.h"
 #include "codegen/sizes.h"
+#include "codegen/visible_keys.h"
 
 namespace lssar {
 namespace {
@@ -31,6 +32,19 @@ TileCount sum_tiles(int64_t blocks, const TilesOf& tiles_of) {
     count.shortest = std::min(tiles_of(0), tiles_of(blocks - 1));
   }
   return count;
+}
+
+// Key tiles that the rows from `first` to `last` see.
+double tiles_of_rows(const Problem& problem, const Sizes& sizes, int64_t first, int64_t last,
+                     int cols) {
+  return static_cast<double>(
+      visible_key_tiles(problem, sizes.seq_q, sizes.seq_k, first, last, cols).count());
+}
+
+// The share of the keys that the row sees.
+double visible_share(const Problem& problem, const Sizes& sizes, int64_t row) {
+  const int64_t keys = visible_keys(problem, sizes.seq_q, sizes.seq_k, row).count();
+  return static_cast<double>(keys) / static_cast<double>(std::max<int64_t>(sizes.seq_k, 1));
 }
 
 // The mean of softplus over normally distributed arguments: that of max(x, 0), widened so that a
@@ -99,11 +113,8 @@ FormShares form_shares(const Problem& problem, const Schedule& schedule, double 
 
 TileCount query_tiles(const Problem& problem, const Sizes& sizes, int rows, int cols) {
   return sum_tiles((sizes.seq_q + rows - 1) / rows, [&](int64_t block) {
-    int64_t keys = sizes.seq_k;
-    if (problem.causal)
-      keys = std::clamp<int64_t>(
-          std::min((block + 1) * rows, sizes.seq_q) + sizes.seq_k - sizes.seq_q, 0, sizes.seq_k);
-    return ceil_div(static_cast<double>(keys), cols);
+    const int64_t last = std::min((block + 1) * rows, sizes.seq_q) - 1;
+    return tiles_of_rows(problem, sizes, block * rows, last, cols);
   });
 }
 
@@ -115,22 +126,19 @@ TileCount packed_query_tiles(const Problem& problem, const Sizes& sizes, int pac
   const int64_t parts = (group + packed_rows - 1) / packed_rows;
   const int64_t whole = std::max<int64_t>(packed_rows / group, 1);
   return sum_tiles((tiles + tiles_of_block - 1) / tiles_of_block, [&](int64_t block) {
-    int64_t keys = sizes.seq_k;
-    if (problem.causal) {
-      const int64_t end = std::min((block + 1) * tiles_of_block, tiles);
-      const int64_t queries = std::min((end + parts - 1) / parts * whole, sizes.seq_q);
-      keys = std::clamp<int64_t>(queries + sizes.seq_k - sizes.seq_q, 0, sizes.seq_k);
-    }
-    return ceil_div(static_cast<double>(keys), cols);
+    const int64_t first = block * tiles_of_block / parts * whole;
+    const int64_t end = std::min((block + 1) * tiles_of_block, tiles);
+    const int64_t queries = std::min((end + parts - 1) / parts * whole, sizes.seq_q);
+    return tiles_of_rows(problem, sizes, first, queries - 1, cols);
   });
 }
 
 TileCount key_tiles(const Problem& problem, const Sizes& sizes, int rows, int cols) {
   return sum_tiles((sizes.seq_k + rows - 1) / rows, [&](int64_t block) {
-    int64_t first = 0;
-    if (problem.causal)
-      first = std::clamp<int64_t>(block * rows - (sizes.seq_k - sizes.seq_q), 0, sizes.seq_q);
-    return ceil_div(static_cast<double>(sizes.seq_q - first / cols * cols), cols);
+    const int64_t end_key = std::min((block + 1) * rows, sizes.seq_k);
+    const SeeingRows seeing = seeing_rows(problem, sizes.seq_q, sizes.seq_k, block * rows, end_key);
+    if (seeing.begin == seeing.end) return 0.0;
+    return ceil_div(static_cast<double>(seeing.end - seeing.begin / cols * cols), cols);
   });
 }
 
@@ -141,7 +149,10 @@ EvaluatorMix evaluator_mix(const Problem& problem, const Sizes& sizes, const Sch
     return mix;
   double weight = 0, brief = 0, linear = 0;
   for (int i = 0; i < kSamples; ++i) {
-    const double share = problem.causal ? (i + 0.5) / kSamples : 1.0;
+    const int64_t row = (2 * i + 1) * sizes.seq_q / (2 * kSamples);
+    const double share = has_window(problem) ? visible_share(problem, sizes, row)
+                         : problem.causal    ? (i + 0.5) / kSamples
+                                             : 1.0;
     const double keys = share * static_cast<double>(sizes.seq_k);
     const FormShares forms = form_shares(problem, schedule, keys);
     weight += share;

@@ -148,7 +148,53 @@ struct BackwardDkdv {
     weigh_keys<Config, kWithDk, kGradHasKeyNorm && !Scale::kIsNeeded, true>(
         s, d, PackedConstants{constants}, key_norm, warp_row0(),
         {limit, Config::kIsCausal && limit < Shape::kBlockRows - 1});
+    if constexpr (Config::kHasWindow) hide_window<kWithDk>(s, d, first_query);
     if constexpr (Config::kIsGeneral) hide_past_end(d);
+  }
+
+  // The keys of the first query of a tile, and of its last.
+  LSSAR_DEVICE VisibleKeys keys_of_first(i64 first_query) const {
+    return num_visible_keys<Config>(params, first_query);
+  }
+  LSSAR_DEVICE VisibleKeys keys_of_last(i64 first_query) const {
+    const i64 end = minimum(first_query + Shape::kBlockCols, seq_q<Config>(params));
+    return num_visible_keys<Config>(params, end - 1);
+  }
+
+  // Clears the weights and gradients of keys outside a query's window.
+  template <bool kWithDk>
+  LSSAR_DEVICE void hide_window(Scores& s, Scores& d, i64 first_query) const {
+    const VisibleKeys common = common_keys(keys_of_first(first_query), keys_of_last(first_query));
+    if (common.has_all(first_key, Shape::kBlockRows)) return;
+    const i64 key = first_key + warp_row0();
+#pragma unroll
+    for (int n = 0; n < kQueryMmaTiles; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const VisibleKeys keys =
+            num_visible_keys<Config>(params, first_query + fragment_col(n) + e % 2);
+        if (keys.has(key + fragment_row(e / 2))) continue;
+        s.at[n][e] = 0.0f;
+        if constexpr (kWithDk) d.at[n][e] = 0.0f;
+      }
+  }
+
+  // kOrderedDq: how many key tiles add to dq of the query tile before this one.
+  LSSAR_DEVICE i64 turn_in_window(i64 first_query) const {
+    return tiles_before(
+        visited_tiles<Shape::kBlockRows>(keys_of_first(first_query), keys_of_last(first_query)),
+        static_cast<int>(place.tile_idx));
+  }
+
+  // num_grad_parts for a query tile, the same in all warps.
+  LSSAR_DEVICE int num_window_parts(i64 first_query) const {
+    bool has_few = false;
+#pragma unroll
+    for (int col = 0; col < Shape::kBlockCols; col += kWarpThreads) {
+      const i64 keys = num_visible_keys<Config>(params, first_query + col + lane_index());
+      has_few |= keys > 0 && num_grad_parts<Config>(keys) > 1;
+    }
+    return warp_all(!has_few) ? 1 : 2;
   }
 
   // Clears gradients of keys past the end. Their phi' may be infinite, and times the key tile's
@@ -194,7 +240,9 @@ struct BackwardDkdv {
     const int col0 = warp_index() % kColumnGroups * kCols;
     Fragment<kCols / kTileCols> dq;
     dq.clear();
-    const int num_parts = num_grad_parts<Config>(num_visible_keys<Config>(params, first_query));
+    const int num_parts =
+        Config::kHasWindow ? num_window_parts(first_query)
+                           : num_grad_parts<Config>(num_visible_keys<Config>(params, first_query));
 #pragma unroll 1
     for (int part = 0; part < num_parts; ++part) {
       if (part > 0) block_barrier();
@@ -210,7 +258,8 @@ struct BackwardDkdv {
     u32* turn = nullptr;
     if constexpr (Config::kOrderedDq) {
       turn = DqTurns<Config>::of_part(params, slice, first_query, warp_index());
-      begin_turn(turn, static_cast<u32>(place.tile_idx));
+      begin_turn(turn, static_cast<u32>(Config::kHasWindow ? turn_in_window(first_query)
+                                                           : place.tile_idx));
     }
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -294,6 +343,15 @@ struct BackwardDkdv {
     }
   }
 
+  // kHasWindow: only tiles with queries that see one of the block's keys.
+  LSSAR_DEVICE void place_window(i64 num_keys, i64 num_queries) {
+    const i64 end_key = minimum(first_key + Shape::kBlockRows, num_keys);
+    const SeeingRows rows = seeing_rows<Config>(first_key, end_key, num_keys, num_queries);
+    const i64 end = rows.end > rows.begin ? ceil_div(rows.end, Shape::kBlockCols) : 0;
+    first_tile = static_cast<int>(rows.begin / Shape::kBlockCols);
+    num_tiles = maximum(static_cast<int>(end) - first_tile, 0);
+  }
+
   //
   // Laid out as emitted sources have it, in which <Config> is cut out.
   // clang-format off
@@ -314,6 +372,7 @@ struct BackwardDkdv {
         Config::kIsCausal ? maximum(first_key + num_queries - num_keys, i64{0}) : 0;
     first_tile = static_cast<int>(first_query / Shape::kBlockCols);
     num_tiles = maximum(static_cast<int>(ceil_div(num_queries, Shape::kBlockCols)) - first_tile, 0);
+    if constexpr (Config::kHasWindow) place_window(num_keys, num_queries);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const i64 key = first_key + warp_row0() + fragment_row(half);

@@ -48,7 +48,7 @@ struct DqLoader {
   const AttentionParams& params;
   int batch;
   int kv_head;
-  int num_tiles;
+  typename Select<Config::kHasWindow, VisitedTiles, int>::Type num_tiles;
   u32 stages;
 
   int tile = 0;
@@ -56,7 +56,7 @@ struct DqLoader {
   LSSAR_DEVICE void load(int stage) {
     if (tile == num_tiles) return;
     const u32 base = stages + stage * Shape::kStageBytes;
-    const i64 first = i64{tile} * Shape::kBlockCols;
+    const i64 first = i64{Config::kHasWindow ? tile_of(num_tiles, tile) : tile} * Shape::kBlockCols;
     const i64 keys = seq_k<Config>(params);
     load_tile<Shape::kThreads, Config::kIsAligned>(
         typename Shape::KeyTile{base}, row_pointer<const Element>(params.k, batch, kv_head, first),
@@ -86,8 +86,10 @@ struct BackwardDq {
   const AttentionParams& params;
   BlockPlace place;
   i64 first_row;
-  i64 visible[2];
+  typename Select<Config::kHasWindow, VisibleKeys, i64>::Type visible[2];
   RowConstants constants[2];
+  VisitedTiles tiles;  // kHasWindow
+  VisibleKeys common;  // kHasWindow: keys that no row of the block misses
 
   LSSAR_DEVICE explicit BackwardDq(const AttentionParams& params) : params(params) {}
 
@@ -111,14 +113,27 @@ struct BackwardDq {
         constants[half] = load_row_constants_global(params.row_constants +
                                                     flat_row(half) * (kRowConstantBytes / 4));
     }
+    if constexpr (Config::kHasWindow) place_window();
   }
 
+  LSSAR_DEVICE void place_window() {
+    const i64 last_row = minimum(first_row + Shape::kBlockRows, seq_q<Config>(params)) - 1;
+    const VisibleKeys of_first = num_visible_keys<Config>(params, first_row);
+    const VisibleKeys of_last = num_visible_keys<Config>(params, last_row);
+    tiles = visited_tiles<Shape::kBlockCols>(of_first, of_last);
+    common = common_keys(of_first, of_last);
+  }
+
+  //
+  // Laid out as emitted sources have it.
+  // clang-format off
   LSSAR_DEVICE void run() {
     place_block();
     const i64 num_queries = seq_q<Config>(params);
     const i64 last_row = minimum(first_row + Shape::kBlockRows, num_queries) - 1;
     const i64 first_visible = num_visible_keys<Config>(params, first_row);
     const int num_tiles =
+        Config::kHasWindow ? tiles.count :
         static_cast<int>(ceil_div(num_visible_keys<Config>(params, last_row), Shape::kBlockCols));
     const u32 shared = dynamic_shared_address();
     const typename Shape::QueryTile queries{shared};
@@ -131,10 +146,12 @@ struct BackwardDq {
         params.grad_o.row_stride, num_queries - first_row, Config::kHeadDimV);
     DqLoader<Config> loader{params, place.batch, place.head / (params.heads / params.kv_heads),
                             num_tiles, shared + Shape::kStagesOffset};
+    if constexpr (Config::kHasWindow) loader.num_tiles = tiles;
     Pipeline<Config::kDqStages, DqLoader<Config>> ring(loader);
     ring.start();
 
-    const int num_parts = num_grad_parts<Config>(first_visible);
+    const int num_parts = Config::kHasWindow ? num_warp_grad_parts<Config>(visible)
+                                             : num_grad_parts<Config>(first_visible);
     GradScale<Config> scale;
     QueryGrads dq;
     dq.clear();
@@ -148,9 +165,12 @@ struct BackwardDq {
       Mma::multiply_transposed(s, queries, warp_row0(), keys);
       Mma::multiply_transposed(d, grads, warp_row0(),
                                typename Shape::ValueTile{stage + Shape::KeyTile::kBytes});
-      const i64 first_key = i64{tile} * Shape::kBlockCols;
-      const bool needs_mask = (Config::kIsCausal || Config::kIsGeneral) &&
-                              first_key + Shape::kBlockCols > first_visible;
+      const i64 first_key =
+          i64{Config::kHasWindow ? tile_of(tiles, tile) : tile} * Shape::kBlockCols;
+      const bool needs_mask = Config::kHasWindow
+                                  ? !common.has_all(first_key, Shape::kBlockCols)
+                                  : (Config::kIsCausal || Config::kIsGeneral) &&
+                                        first_key + Shape::kBlockCols > first_visible;
       weigh_queries<Config>(s, d, constants, stage + Shape::kNormsOffset,
                             {visible, first_key, needs_mask});
       if constexpr (GradScale<Config>::kIsNeeded)
@@ -168,6 +188,8 @@ struct BackwardDq {
     write(dq, queries, scale.inverse());
   }
 
+  //
+  // clang-format on
   LSSAR_DEVICE void write(QueryGrads& dq, typename Shape::QueryTile queries,
                           float inverse_scale) const {
     GradScale<Config>::multiply(dq, inverse_scale);

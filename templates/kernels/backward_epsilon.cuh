@@ -11,6 +11,9 @@
 
 namespace lssar_device {
 
+//
+// Laid out as emitted sources have it.
+// clang-format off
 template <class Config>
 LSSAR_DEVICE void backward_epsilon(const AttentionParams& params) {
   using Shape = DqShape<Config>;
@@ -24,6 +27,7 @@ LSSAR_DEVICE void backward_epsilon(const AttentionParams& params) {
   const i64 last_row = minimum(first_row + Shape::kBlockRows, num_queries) - 1;
   const i64 first_visible = num_visible_keys<Config>(params, first_row);
   const int num_tiles =
+      Config::kHasWindow ? block.tiles.count :
       static_cast<int>(ceil_div(num_visible_keys<Config>(params, last_row), Shape::kBlockCols));
   const u32 shared = dynamic_shared_address();
   const typename Shape::QueryTile queries{shared};
@@ -36,6 +40,7 @@ LSSAR_DEVICE void backward_epsilon(const AttentionParams& params) {
       params.grad_o.row_stride, num_queries - first_row, Config::kHeadDimV);
   DqLoader<Config> loader{params, place.batch, place.head / (params.heads / params.kv_heads),
                           num_tiles, shared + Shape::kStagesOffset};
+  if constexpr (Config::kHasWindow) loader.num_tiles = block.tiles;
   Pipeline<Config::kDqStages, DqLoader<Config>> ring(loader);
   ring.start();
 
@@ -50,9 +55,12 @@ LSSAR_DEVICE void backward_epsilon(const AttentionParams& params) {
     Mma::multiply_transposed(s, queries, block.warp_row0(), typename Shape::KeyTile{stage});
     Mma::multiply_transposed(d, grads, block.warp_row0(),
                              typename Shape::ValueTile{stage + Shape::KeyTile::kBytes});
-    const i64 first_key = i64{tile} * Shape::kBlockCols;
+    const i64 first_key =
+        i64{Config::kHasWindow ? tile_of(block.tiles, tile) : tile} * Shape::kBlockCols;
     sum.add(s, d, block.constants, stage + Shape::kNormsOffset,
-            {block.visible, first_key, first_key + Shape::kBlockCols > first_visible});
+            {block.visible, first_key,
+             Config::kHasWindow ? !block.common.has_all(first_key, Shape::kBlockCols)
+                                : first_key + Shape::kBlockCols > first_visible});
   }
   ring.finish();
 #pragma unroll

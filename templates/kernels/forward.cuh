@@ -40,10 +40,16 @@ struct Forward : ForwardBlock<Config> {
 
   // Writes `hidden` over the scores or weights of keys that a row does not see.
   LSSAR_DEVICE void mask(Scores& s, i64 first, float hidden) const {
-    if constexpr (!Config::kIsRange) return mask_keys(s, rows.visible, first, hidden);
-    const i64 seen[2] = {keys_in_range<Config>(params, rows.visible[0]),
-                         keys_in_range<Config>(params, rows.visible[1])};
-    mask_keys(s, seen, first, hidden);
+    if constexpr (!Config::kIsRange) return mask_keys<Config>(s, rows.visible, first, hidden);
+    if constexpr (Config::kHasWindow) {
+      const VisibleKeys in_range[2] = {keys_in_range<Config>(params, rows.visible[0]),
+                                       keys_in_range<Config>(params, rows.visible[1])};
+      mask_window(s, in_range, first, hidden);
+    } else {
+      const i64 seen[2] = {keys_in_range<Config>(params, rows.visible[0]),
+                           keys_in_range<Config>(params, rows.visible[1])};
+      mask_keys<Config>(s, seen, first, hidden);
+    }
   }
 
   LSSAR_DEVICE void finish_rows() {
@@ -61,7 +67,8 @@ struct Forward : ForwardBlock<Config> {
       const u32 stage = stage_address(ring.next());
       if (tile == 0) finish_rows();
       this->compute_scores(s, rows.score_scale, stage);
-      const i64 first = i64{tile} * Shape::kBlockCols;
+      const i64 first =
+          i64{Config::kHasWindow ? tile_of(num_tiles, tile) : tile} * Shape::kBlockCols;
       if (needs_mask(first)) mask(s, first, -infinity());
       sums.add(s);
     }
@@ -78,7 +85,8 @@ struct Forward : ForwardBlock<Config> {
       this->compute_scores(s, rows.score_scale, stage);
       const bool is_skipped = Config::kSkipTiles && rows.has_no_weights(s);
       if (!is_skipped) rows.evaluate(s);
-      const i64 first = i64{tile} * Shape::kBlockCols;
+      const i64 first =
+          i64{Config::kHasWindow ? tile_of(num_tiles, tile) : tile} * Shape::kBlockCols;
       if (needs_mask(first)) mask(s, first, 0.0f);
 
       const typename Shape::ValueTile values{stage_address(ring.next())};

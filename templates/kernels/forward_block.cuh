@@ -59,7 +59,7 @@ struct ForwardLoader {
   i64 key_stride;
   i64 value_stride;
   i64 num_keys;
-  int num_tiles;
+  typename Select<Config::kHasWindow, VisitedTiles, int>::Type num_tiles;
   u32 stages;
 
   static constexpr int kFirstDvBlock = Config::kHasPassOne ? -1 : 0;  // -1: pass 1
@@ -72,7 +72,7 @@ struct ForwardLoader {
   LSSAR_DEVICE void load(int stage) {
     if (num_tiles == 0 || dv_block == kEndDvBlock) return;
     const u32 base = stages + stage * Shape::kStageBytes;
-    const i64 first = i64{tile} * Shape::kBlockCols;
+    const i64 first = i64{Config::kHasWindow ? tile_of(num_tiles, tile) : tile} * Shape::kBlockCols;
     const i64 valid = num_keys - first;
     if (is_value) {
       const int col = dv_block * Shape::kBlockDv;
@@ -115,13 +115,18 @@ struct ForwardBlock {
   BlockPlace place;
   typename Shape::QueryTile queries;
   u32 stages;
-  int num_tiles;
+  typename Select<Config::kHasWindow, VisitedTiles, int>::Type num_tiles;
   i64 first_masked;  // tiles whose end is above this may hide keys from some row
+
+  VisibleKeys common;  // kHasWindow: keys that no row of the block misses
 
   LSSAR_DEVICE explicit ForwardBlock(const AttentionParams& params) : params(params) {}
 
   LSSAR_DEVICE u32 stage_address(int stage) const { return stages + stage * Shape::kStageBytes; }
-  LSSAR_DEVICE bool needs_mask(i64 first) const { return first + Shape::kBlockCols > first_masked; }
+  LSSAR_DEVICE bool needs_mask(i64 first) const {
+    if constexpr (Config::kHasWindow) return !common.has_all(first, Shape::kBlockCols);
+    return first + Shape::kBlockCols > first_masked;
+  }
   LSSAR_DEVICE void compute_scores(Scores& s, const float (&row_scale)[2], u32 stage) const {
     s.clear();
     Mma::multiply_transposed(s, queries, warp_index() * kWarpRows, typename Shape::KeyTile{stage});
@@ -130,6 +135,16 @@ struct ForwardBlock {
     } else {
       scale_scores(s, row_scale, stage + Shape::kTileBytes);
     }
+  }
+
+  // kHasWindow: sets the tiles that the block visits.
+  LSSAR_DEVICE void place_window(i64 first, i64 last, bool has_gaps) {
+    const VisibleKeys of_first =
+        keys_in_range<Config>(params, num_visible_keys<Config>(params, first));
+    const VisibleKeys of_last =
+        keys_in_range<Config>(params, num_visible_keys<Config>(params, last));
+    num_tiles = visited_tiles<Shape::kBlockCols>(of_first, of_last);
+    common = has_gaps ? VisibleKeys() : common_keys(of_first, of_last);
   }
 
   // Sets the block's place, its keys and the lane's `rows`; returns the rows of the tile.
@@ -155,13 +170,17 @@ struct ForwardBlock {
       has_gaps = queries < tile.first + Shape::kBlockRows;
     }
     rows.place(params, tile, warp_index() * kWarpRows);
-    i64 keys = num_visible_keys<Config>(params, last);
-    first_masked = has_gaps ? 0 : num_visible_keys<Config>(params, tile.first);
-    if constexpr (Config::kIsRange) {
-      keys = keys_in_range<Config>(params, keys);
-      first_masked = keys_in_range<Config>(params, first_masked);
+    if constexpr (Config::kHasWindow) {
+      place_window(tile.first, last, has_gaps);
+    } else {
+      i64 keys = num_visible_keys<Config>(params, last);
+      first_masked = has_gaps ? 0 : num_visible_keys<Config>(params, tile.first);
+      if constexpr (Config::kIsRange) {
+        keys = keys_in_range<Config>(params, keys);
+        first_masked = keys_in_range<Config>(params, first_masked);
+      }
+      num_tiles = static_cast<int>(ceil_div(keys, Shape::kBlockCols));
     }
-    num_tiles = static_cast<int>(ceil_div(keys, Shape::kBlockCols));
     return tile;
   }
 

@@ -266,7 +266,7 @@ struct DqConsumer {
     const i64 first_key = i64{tile} * Shape::kBlockCols;
     const bool needs_mask =
         (Config::kIsCausal || Config::kIsGeneral) && first_key + Shape::kBlockCols > first_masked;
-    const QueryMask mask{visible, first_key, needs_mask};
+    const QueryMask<Config> mask{visible, first_key, needs_mask};
     if (Config::kNumEvaluators > 2 && evaluator == kLinearSoftplus) {
       weigh_queries<Config, kLinearSoftplus>(s, d, constants, shared.norms(stage), mask);
     } else if (Config::kNumEvaluators > 1 && evaluator == kShortSoftplus) {

@@ -56,7 +56,7 @@ struct ConsumerRows : HopperForwardRows<Config> {
   LSSAR_DEVICE void mask(Fragment<kTiles>& s, int tile, float hidden) const {
     constexpr int kKeys = kTiles * kTileCols;
     const i64 first = i64{tile} * kKeys;
-    if (needs_mask(first + kKeys)) mask_keys(s, this->visible, first, hidden);
+    if (needs_mask(first + kKeys)) mask_keys<Config>(s, this->visible, first, hidden);
   }
 };
 

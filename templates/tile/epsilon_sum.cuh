@@ -29,7 +29,7 @@ struct EpsilonSum {
   // terms.
   template <int kTiles>
   LSSAR_DEVICE void add(Fragment<kTiles>& s, const Fragment<kTiles>& d,
-                        const RowConstants (&rows)[2], u32 norms, const QueryMask& mask) {
+                        const RowConstants (&rows)[2], u32 norms, const QueryMask<Config>& mask) {
     const float score_scale[2] = {rows[0].score_scale, rows[1].score_scale};
     scale_scores(s, score_scale, norms);
     float tile[2] = {0.0f, 0.0f};
@@ -39,13 +39,13 @@ struct EpsilonSum {
 #pragma unroll
         for (int e = 0; e < 4; ++e)
           s.at[n][e] = general_epsilon_term<Config>(s.at[n][e], d.at[n][e], rows[e / 2]);
-      if (mask.is_needed) mask_keys(s, mask.visible, mask.first, 0.0f);
+      if (mask.is_needed) mask_keys<Config>(s, mask.visible, mask.first, 0.0f);
 #pragma unroll
       for (int n = 0; n < kTiles; ++n)
 #pragma unroll
         for (int e = 0; e < 4; ++e) tile[e / 2] += s.at[n][e];
     } else {
-      if (mask.is_needed) mask_keys(s, mask.visible, mask.first, -infinity());
+      if (mask.is_needed) mask_keys<Config>(s, mask.visible, mask.first, -infinity());
 #pragma unroll
       for (int n = 0; n < kTiles; ++n) {
 #pragma unroll

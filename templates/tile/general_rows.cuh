@@ -45,7 +45,12 @@ struct GeneralRows : LaneRows<Config> {
   static constexpr bool kRescales =
       Config::kScalesWeights || (Config::kIsExponential && !kKnowsSums);
 
-  i64 seen[2];           // kIsRange: keys of the range that the row sees
+  //
+  // Laid out as emitted sources have it.
+  // clang-format off
+  typename Select<Config::kHasWindow, VisibleKeys, i64>::Type seen[2];           // kIsRange: keys of the range that the row sees
+  //
+  // clang-format on
   float score_scale[2];  // c_i / |q_i|, as Config::score_scale has it
   float bias[2];
   float largest_score[2];  // kIsExponential: so far; -infinity before the first key
@@ -102,9 +107,9 @@ struct GeneralRows : LaneRows<Config> {
   template <int kTiles>
   LSSAR_DEVICE void hide(Fragment<kTiles>& s, const TileMask& mask, float value) const {
     if constexpr (Config::kIsRange) {
-      if (mask.is_needed) mask_keys(s, seen, mask.first, value);
+      if (mask.is_needed) mask_keys<Config>(s, seen, mask.first, value);
     } else {
-      if (mask.is_needed) mask_keys(s, visible, mask.first, value);
+      if (mask.is_needed) mask_keys<Config>(s, visible, mask.first, value);
     }
   }
 

@@ -11,8 +11,9 @@
 namespace lssar_device {
 
 // Row `half` of the lane sees the keys below visible[half]; `first` is the tile's first key.
+template <class Config>
 struct QueryMask {
-  const i64 (&visible)[2];
+  const typename Select<Config::kHasWindow, VisibleKeys, i64>::Type (&visible)[2];
   i64 first;
   bool is_needed;
 };
@@ -20,11 +21,12 @@ struct QueryMask {
 // s: products q_i k_j, d: products g_i v_j -> dS'_ij / |k_j|, in d. `norms`: the tile's 1 / |k_j|.
 template <class Config, Evaluator kEvaluator = kFullSoftplus, int kTiles>
 LSSAR_DEVICE void weigh_queries(Fragment<kTiles>& s, Fragment<kTiles>& d,
-                                const RowConstants (&rows)[2], u32 norms, const QueryMask& mask) {
+                                const RowConstants (&rows)[2], u32 norms,
+                                const QueryMask<Config>& mask) {
   const float score_scale[2] = {rows[0].score_scale, rows[1].score_scale};
   scale_scores(s, score_scale, norms);
   if constexpr (!Config::kIsGeneral) {
-    if (mask.is_needed) mask_keys(s, mask.visible, mask.first, -infinity());
+    if (mask.is_needed) mask_keys<Config>(s, mask.visible, mask.first, -infinity());
   }
 #pragma unroll
   for (int n = 0; n < kTiles; ++n) {
@@ -45,7 +47,7 @@ LSSAR_DEVICE void weigh_queries(Fragment<kTiles>& s, Fragment<kTiles>& d,
   }
   // Hidden keys cannot be marked by a special score here, because phi need not be 0 anywhere.
   if constexpr (Config::kIsGeneral) {
-    if (mask.is_needed) mask_keys(d, mask.visible, mask.first, 0.0f);
+    if (mask.is_needed) mask_keys<Config>(d, mask.visible, mask.first, 0.0f);
   }
 }
 

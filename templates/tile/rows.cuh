@@ -6,6 +6,7 @@
 #include "templates/ptx/index.cuh"
 #include "templates/ptx/math.cuh"
 #include "templates/ptx/memory.cuh"
+#include "templates/tile/window.cuh"
 
 namespace lssar_device {
 
@@ -29,14 +30,16 @@ LSSAR_DEVICE i64 key_norm_pitch(const AttentionParams& params) {
 
 // N_i: row i sees keys j < N_i. Rows outside the problem see none.
 //
-// For a range of keys, N_i counts all keys.
+// For a range of keys, N_i counts all keys. With a window it also says which keys these are.
 template <class Config>
-LSSAR_DEVICE i64 num_visible_keys(const AttentionParams& params, i64 row) {
+LSSAR_DEVICE typename Select<Config::kHasWindow, VisibleKeys, i64>::Type num_visible_keys(
+    const AttentionParams& params, i64 row) {
   const i64 queries = seq_q<Config>(params);
   if (row >= queries) return 0;
   const i64 keys = Config::kIsRange ? params.num_keys : seq_k<Config>(params);
-  if (!Config::kIsCausal) return keys;
+  if (!Config::kIsCausal && !Config::kHasWindow) return keys;
   const i64 shift = Config::kIsRange ? params.query_shift : keys - queries;
+  if constexpr (Config::kHasWindow) return window_keys<Config>(row + shift, keys);
   return minimum(maximum(row + 1 + shift, i64{0}), keys);
 }
 
@@ -49,8 +52,12 @@ LSSAR_DEVICE bool has_few_keys(i64 visible) {
 
 // How many of the first `visible` keys are among the call's.
 template <class Config>
-LSSAR_DEVICE i64 keys_in_range(const AttentionParams& params, i64 visible) {
+LSSAR_DEVICE typename Select<Config::kHasWindow, VisibleKeys, i64>::Type keys_in_range(
+    const AttentionParams& params,
+    typename Select<Config::kHasWindow, VisibleKeys, i64>::Type visible) {
   if (!Config::kIsRange) return visible;
+  if constexpr (Config::kHasWindow)
+    return window_in_range(visible, params.first_key, seq_k<Config>(params));
   return minimum(maximum(visible - params.first_key, i64{0}), seq_k<Config>(params));
 }
 

@@ -4,6 +4,7 @@
 #include "templates/ptx/memory.cuh"
 #include "templates/ptx/sync.cuh"
 #include "templates/tile/fragment.cuh"
+#include "templates/tile/window.cuh"
 
 namespace lssar_device {
 
@@ -37,9 +38,25 @@ LSSAR_DEVICE void spoil_scores(Fragment<kTiles>& s, u32 norms) {
   scale_scores(s, no_scale, norms);
 }
 
-// Writes `value` over elements of keys that a row does not see. `first` is the tile's first key.
+// mask_keys with a window.
 template <int kTiles>
-LSSAR_DEVICE void mask_keys(Fragment<kTiles>& s, const i64 (&visible)[2], i64 first, float value) {
+LSSAR_DEVICE void mask_window(Fragment<kTiles>& s, const VisibleKeys (&visible)[2], i64 first,
+                              float value) {
+  const int tile = static_cast<int>(first);
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+    for (int e = 0; e < 4; ++e)
+      if (!visible[e / 2].has(tile + fragment_col(n) + e % 2)) s.at[n][e] = value;
+}
+
+// Writes `value` over elements of keys that a row does not see. `first` is the tile's first key.
+template <class Config, int kTiles>
+LSSAR_DEVICE void mask_keys(
+    Fragment<kTiles>& s,
+    const typename Select<Config::kHasWindow, VisibleKeys, i64>::Type (&visible)[2], i64 first,
+    float value) {
+  if constexpr (Config::kHasWindow) return mask_window(s, visible, first, value);
   const int limit[2] = {static_cast<int>(minimum(visible[0] - first, i64{kTiles * kTileCols})),
                         static_cast<int>(minimum(visible[1] - first, i64{kTiles * kTileCols}))};
 #pragma unroll

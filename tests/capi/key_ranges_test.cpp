@@ -161,6 +161,15 @@ TEST_F(KeyRanges, ANanInAKeyReachesTheRowsThatSeeIt) {
       ASSERT_EQ(std::isnan(split->o[i * 64 + c]), i >= kBad) << "row " << i << " column " << c;
 }
 
+// The second range has no key of most windows, and the prefix and the sinks are in the first.
+TEST_F(KeyRanges, OfWindowsAddUp) {
+  Problem problem = problem_of(DType::kBf16, true, 15, 1, 2, 1);
+  problem.window_left = 30;
+  problem.window_sinks = 3;
+  problem.prefix = 9;
+  expect_whole(problem, {1, 2, 1, 90, 131}, cut(90, {37}), cut(131, {70, 80}));
+}
+
 TEST_F(KeyRanges, OnHopperTakeThePortableKernels) {
   open("sm_90a");
   const Problem problem = problem_of(DType::kBf16, true, 15, 1, 1, 1);

@@ -293,6 +293,14 @@ lssar_problem to_c(const Problem& problem, uint32_t passes, int32_t alignment) {
   c.p = problem.p;
   c.offset = problem.offset;
   c.alignment = alignment;
+  c.has_window = problem.window_left != -1 || problem.window_right != -1 ? 1 : 0;
+  if (c.has_window == 1) {
+    c.window_left = problem.window_left;
+    c.window_right = problem.window_right;
+  }
+  c.window_sinks = problem.window_sinks;
+  c.prefix = problem.prefix;
+  c.chunk = problem.chunk;
   return c;
 }
 

@@ -43,6 +43,19 @@ TEST(VarlenGpu, CausalSequencesAreRight) {
   check(context.get(), c);
 }
 
+// A sequence's window is that of its own positions: short ones see all of their keys.
+TEST(VarlenGpu, WindowsAreThoseOfEachSequence) {
+  const ContextPtr context = strict_context("sm_80");
+  ASSERT_NE(context, nullptr);
+  VarlenCase c = packed_case(DType::kBf16, true);
+  c.alignment = 16;
+  c.problem.window_left = 40;
+  c.problem.window_sinks = 3;
+  c.q.lengths = {5, 0, 150, 31, 1, 64, 0};
+  c.k.lengths = {7, 4, 150, 0, 131, 13, 0};
+  check(context.get(), c);
+}
+
 // More sequences than a warp has lanes.
 TEST(VarlenGpu, ManyShortSequencesAreRight) {
   const ContextPtr context = strict_context("sm_90a");

@@ -71,6 +71,16 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{"OffsetInfinite",
                  [](Problem& p) { p.offset = std::numeric_limits<double>::infinity(); },
                  "offset = inf: allowed are numbers from 0 to 1000000"},
+        BadField{"WindowLeftBelowNone", [](Problem& p) { p.window_left = -2; },
+                 "window_left = -2: allowed are whole numbers from -1 to 2147483647"},
+        BadField{"WindowRightLarge", [](Problem& p) { p.window_right = int64_t{1} << 31; },
+                 "window_right = 2147483648: allowed are whole numbers from -1 to 2147483647"},
+        BadField{"WindowSinksNegative", [](Problem& p) { p.window_sinks = -1; },
+                 "window_sinks = -1: allowed are whole numbers from 0 to 2147483647"},
+        BadField{"PrefixNegative", [](Problem& p) { p.prefix = -1; },
+                 "prefix = -1: allowed are whole numbers from 0 to 2147483647"},
+        BadField{"ChunkNegative", [](Problem& p) { p.chunk = -1; },
+                 "chunk = -1: allowed are whole numbers from 0 to 2147483647"},
         BadField{"AlignmentBelowElement", [](Problem& p) { p.alignment = 1; },
                  "alignment = 1: allowed are powers of two from 2 (an element of bf16) to 16"},
         BadField{"AlignmentNoPower", [](Problem& p) { p.alignment = 12; },
@@ -143,6 +153,33 @@ TEST(Problem, PrintsLengthsGivenAtRunTimeAndWhatIsUnusual) {
       to_string(problem),
       "backward full bf16 d 64 dv 64 p 15 offset 0.5 seq anyxany batch 1 heads 1/1 alignment 2"
       " score log_dim_log_length/none/qk_norm/relu/sum/1");
+}
+
+TEST(Problem, PrintsItsWindow) {
+  Problem problem;
+  problem.causal = true;
+  problem.window_left = 0;
+  problem.window_sinks = 4;
+  problem.chunk = 64;
+  EXPECT_EQ(to_string(problem),
+            "forward causal window_left 0 window_sinks 4 chunk 64 bf16 d 64 dv 64 p 15 offset 1 "
+            "seq anyxany batch 1 heads 1/1");
+}
+
+// So sources, captures and tables without a window are what they were before windows.
+TEST(ProblemJson, LeavesDefaultsOfWindowsOut) {
+  Problem problem;
+  const json plain = to_json(problem);
+  for (const char* name : {"window_left", "window_right", "window_sinks", "prefix", "chunk"})
+    EXPECT_FALSE(plain.contains(name)) << name;
+  problem.window_left = 0;
+  problem.window_right = 7;
+  problem.window_sinks = 1;
+  problem.prefix = 2;
+  problem.chunk = 3;
+  const Result<Problem> back = problem_from_json(json::parse(to_json(problem).dump()));
+  ASSERT_TRUE(back.ok()) << back.status().to_string();
+  EXPECT_TRUE(*back == problem);
 }
 
 TEST(ProblemJson, RoundTripsEveryField) {

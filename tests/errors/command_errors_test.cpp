@@ -83,6 +83,19 @@ TEST_F(CommandErrors, UnknownPass) {
   expect_failure(command_.run({"emit", "--pass", "sideways"}), 2, "sideways");
 }
 
+TEST_F(CommandErrors, BadWindow) {
+  const char* const allowed = "allowed are two numbers, L,R, from -1 to 2147483647";
+  for (const char* text : {"5", "5,", ",5", "5,x", "5,6,7", "-2,0", "5,2147483648"})
+    expect_failure(command_.run({"emit", std::string("--window=") + text}), 2, allowed);
+  expect_failure(command_.run({"emit", "--chunk=-1"}), 2, "whole numbers from 0 to 2147483647");
+}
+
+TEST_F(CommandErrors, HopperRefusesAWindow) {
+  expect_failure(command_.run({"emit", "--window", "5,0", "--target", "sm_90a", "--schedule",
+                               R"({"variant": "hopper"})"}),
+                 2, "schedule.variant = hopper: not with problem.window_left");
+}
+
 TEST_F(CommandErrors, UnknownTargetListsTheKnownOnes) {
   const CommandResult result = command_.run({"emit", "--target", "sm_75"});
   expect_failure(result, 2, "sm_75");

@@ -127,6 +127,23 @@ TEST_F(PlanErrors, ReservedFieldSet) {
   EXPECT_FAILS(create(), INVALID_ARGUMENT, "problem.reserved = 5: allowed are 0");
 }
 
+// A limit of 0 and no limit differ, so the flag says whether the limits hold.
+TEST_F(PlanErrors, Windows) {
+  problem_.window_left = 5;
+  EXPECT_FAILS(create(), INVALID_ARGUMENT, "window_left = 5: allowed are 0 where has_window is 0");
+  problem_.has_window = 2;
+  EXPECT_FAILS(create(), INVALID_ARGUMENT, "has_window = 2: allowed are 0 and 1");
+  problem_.has_window = 1;
+  problem_.window_right = -2;
+  EXPECT_FAILS(create(), INVALID_ARGUMENT, "window_right = -2: allowed are whole numbers from -1");
+  problem_.window_right = -1;
+  problem_.prefix = -1;
+  EXPECT_FAILS(create(), INVALID_ARGUMENT, "prefix = -1: allowed are whole numbers from 0");
+  problem_.prefix = 0;
+  problem_.reserved3 = 1;
+  EXPECT_FAILS(create(), INVALID_ARGUMENT, "problem.reserved3 = 1: allowed are 0");
+}
+
 TEST_F(PlanErrors, ScheduleThatIsNotJson) {
   const lssar_plan_options options = with_schedule("{\"forward\": ");
   options_ = &options;

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "codegen/softplus_poly.h"
+#include "codegen/source/softplus_poly.h"
 #include "reference/random_inputs.h"
 
 namespace lssar {

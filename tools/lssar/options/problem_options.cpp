@@ -73,6 +73,16 @@ void ProblemOptions::add_to(CLI::App& app) {
   app.add_flag("--no-causal", no_causal_, "every row sees every key (default)")
       ->group(group)
       ->excludes(causal);
+  add_parsed(app, "--window",
+             "keys seen before and after a row's position; -1: all (default -1,-1)",
+             [this](const std::string& text) { return read_window(text); })
+      ->type_name("L,R")
+      ->group(group);
+  whole("--window-sinks", window_sinks_, "window_sinks",
+        "the first N keys, which neither --window nor --chunk hides (default 0)");
+  whole("--prefix", prefix_, "prefix", "the first N keys, which every row sees (default 0)");
+  whole("--chunk", chunk_, "chunk",
+        "rows see keys of their own chunk of N positions; 0: no chunks (default)");
   app.add_flag("--runtime-lengths{both}", runtime_lengths_,
                "a kernel for run-time lengths, whatever --seq says; =q or =k: of one of them")
       ->group(group)
@@ -80,6 +90,18 @@ void ProblemOptions::add_to(CLI::App& app) {
       ->check(CLI::IsMember({"q", "k", "both"}));
   add("--problem", problem_file_, "FILE",
       "JSON file of the problem's fields; options given win over it");
+}
+
+Status ProblemOptions::read_window(const std::string& text) {
+  const size_t comma = text.find(',');
+  const auto read = [&](const std::string& part, std::optional<int64_t>& limit) {
+    return parse_whole(part, int64_t{-1}, int64_t{std::numeric_limits<int32_t>::max()},
+                       &limit.emplace());
+  };
+  if (comma == std::string::npos || !read(text.substr(0, comma), window_left_).ok() ||
+      !read(text.substr(comma + 1), window_right_).ok())
+    return invalid_argument("allowed are two numbers, L,R, from -1 to 2147483647");
+  return {};
 }
 
 Result<Problem> ProblemOptions::described(nlohmann::json* file) const {
@@ -114,13 +136,19 @@ Result<Problem> ProblemOptions::described(nlohmann::json* file) const {
   set(problem.offset, offset_);
   set(problem.alignment, alignment_);
   if (causal_ || no_causal_) problem.causal = causal_;
+  set(problem.window_left, window_left_);
+  set(problem.window_right, window_right_);
+  set(problem.window_sinks, window_sinks_);
+  set(problem.prefix, prefix_);
+  set(problem.chunk, chunk_);
   return problem;
 }
 
 bool ProblemOptions::is_given() const {
   return !problem_file_.empty() || pass_ || score_ || dtype_ || head_dim_ || head_dim_v_ || p_ ||
          alignment_ || seq_q_ || seq_k_ || batch_ || heads_ || kv_heads_ || offset_ || causal_ ||
-         no_causal_ || !runtime_lengths_.empty();
+         no_causal_ || window_left_ || window_sinks_ || prefix_ || chunk_ ||
+         !runtime_lengths_.empty();
 }
 
 Result<Problem> ProblemOptions::problem() const {

@@ -40,6 +40,8 @@ class ProblemOptions {
 
  private:
   void open_lengths(Problem* problem) const;
+  // --window L,R
+  Status read_window(const std::string& text);
   // Options, then the file, then defaults; not validated. `file` gets the content of --problem.
   Result<Problem> described(nlohmann::json* file) const;
 
@@ -47,6 +49,7 @@ class ProblemOptions {
   std::optional<std::string> pass_, dtype_, score_;
   std::optional<int> head_dim_, head_dim_v_, p_, alignment_;
   std::optional<int64_t> seq_q_, seq_k_, batch_, heads_, kv_heads_;
+  std::optional<int64_t> window_left_, window_right_, window_sinks_, prefix_, chunk_;
   std::optional<double> offset_;
   bool causal_ = false, no_causal_ = false;  // at most one of them
   // "q", "k", "both"; "": the lengths decide.

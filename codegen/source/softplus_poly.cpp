@@ -1,4 +1,4 @@
-#include "codegen/softplus_poly.h"
+#include "codegen/source/softplus_poly.h"
 
 namespace lssar {
 
