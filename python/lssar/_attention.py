@@ -109,11 +109,14 @@ def _shapes(q, k, v):
 def _within_window(q, k, v, causal, p, offset, layout, score, sink, window):
     """By the operators of sequences, all of one length. Those of torch.ops.lssar.forward have no
     windows, because programs that were exported name their arguments."""
+    if _jagged.has_any(q, k, v):
+        is_transposed = layout == "blhd"
+        q, k, v = (x.transpose(1, 2) for x in (q, k, v)) if is_transposed else (q, k, v)
+        o = _jagged.attention(q, k, v, causal, p, offset, score, sink, window)
+        return o.transpose(1, 2) if is_transposed else o
     if has_torch_function((q, k, v, sink)):
-        left, right, sinks, prefix, chunk = window
         options = {"causal": causal, "p": p, "offset": offset, "layout": layout, "score": score}
-        options |= {"sink": sink, "window_size": (left, right), "window_sinks": sinks}
-        options |= {"prefix": prefix, "chunk": chunk}
+        options |= {"sink": sink, **_rules.window_options(window)}
         return handle_torch_function(attention, (q, k, v, sink), q, k, v, **options)
     if layout == "blhd" and all(isinstance(x, torch.Tensor) for x in (q, k, v)):
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))

@@ -6,6 +6,8 @@ lssar.varlen_attention takes. Nothing is copied but these places, from int64 to 
 
 import torch
 
+from . import _rules
+
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
@@ -54,8 +56,8 @@ def _int32(x):
     return None if x is None else x.to(torch.int32)
 
 
-def attention(q, k, v, causal, p, offset, score, sink):
-    """[batch, heads, j, dim], with the offsets of q."""
+def attention(q, k, v, causal, p, offset, score, sink, window=()):
+    """[batch, heads, j, dim], with the offsets of q. `window`: as _rules.window_of says."""
     from ._varlen import varlen_attention  # which needs _attention
 
     _check(q, k, v)
@@ -66,6 +68,7 @@ def attention(q, k, v, causal, p, offset, score, sink):
     most = (rows[0].shape[0], rows[1].shape[0])
     used = {"seqused_q": _int32(q.lengths()), "seqused_k": _int32(k.lengths())}
     options = {"causal": causal, "p": p, "offset": offset, "score": score or None, "sink": sink}
+    options |= _rules.window_options(window)
     o = varlen_attention(*rows, starts_q, starts_k, *most, **options, **used)
     nested = torch.nested.nested_tensor_from_jagged(o, offsets=q.offsets(), lengths=q.lengths())
     return nested.transpose(1, 2)

@@ -167,6 +167,14 @@ def window_of(window_size, window_sinks, prefix, chunk):
     return () if window == (-1, -1, 0, 0, 0) else window
 
 
+def window_options(window):
+    """The keywords of lssar.attention that window_of made `window` of."""
+    if not window:
+        return {}
+    names = ("window_sinks", "prefix", "chunk")
+    return {"window_size": tuple(window[:2]), **dict(zip(names, window[2:]))}
+
+
 def score_of(score, p):
     """The library's text of a score function, "" for LSSAR's, and p: without one it is 15 for
     LSSAR, and 0 for other score functions."""

@@ -49,6 +49,16 @@ class Jagged(unittest.TestCase):
         error = (ours.double() - theirs).norm().item()
         self.assertTrue(error <= allowed, f"|error| {error}, allowed {allowed}")
 
+    def test_a_window_within_each_entry(self):
+        rows, (q, k, v), cu = self.inputs(CROSS)
+        window = {"window_size": (2, 1), "window_sinks": 1}
+        wanted = lssar.varlen_attention(*rows, *cu, **window)
+        ours = lssar.attention(q, k, v, **window)
+        self.assertTrue(torch.equal(ours.transpose(1, 2).values(), wanted))
+        by_rows = (x.transpose(1, 2) for x in (q, k, v))
+        ours = lssar.attention(*by_rows, layout="blhd", **window)
+        self.assertTrue(torch.equal(ours.values(), wanted))
+
     def test_entries_of_their_own_lengths(self):
         for pairs in (LENGTHS, CROSS):
             for causal in (False, True):
