@@ -1,5 +1,5 @@
-// The report: the data of one page about a problem's kernel, or about every problem of a tuning
-// table. docs/inspecting.md says what it shows.
+// The report: the data of one page about a problem's kernel, about every problem of a tuning
+// table, or about the attention of trained models. docs/inspecting.md says what it shows.
 //
 // Every chart's data is an object. If there is none, the object is {"missing": why, and how to get
 // it}. "estimated" is by the cost model, "counted" by the virtual device, "measured" on a GPU.
@@ -38,12 +38,13 @@ nlohmann::json report_problem(const ReportRequest& request);
 Result<nlohmann::json> report_table(const TuningTable& table, const nlohmann::json& comparison,
                                     const std::string& comparison_file, size_t shown);
 
-// The whole page: `problems` as above, at least one.
+// The whole page: `problems` as above, or `models`, at least one.
 struct ReportPage {
   std::string title;
   std::string command;  // the command that made it
   std::string note;     // shown below the title; may be ""
   nlohmann::json problems;
+  nlohmann::json models = {};  // of models_of_figures; null: the page is about problems
 };
 std::string report_html(const ReportPage& page);
 

@@ -61,7 +61,8 @@ std::string report_html(const ReportPage& page) {
   const nlohmann::json data = {{"title", page.title},
                                {"command", page.command},
                                {"note", page.note},
-                               {"problems", page.problems}};
+                               {"problems", page.problems},
+                               {"models", page.models}};
   std::string out;
   size_t at = 0;
   while (true) {

@@ -28,15 +28,24 @@ SCORES: dict[str, tuple[str, Optional[int]]] = {
 }
 
 
+_OF_TORCH = ("sdpa", "flex")
+
+
+def score_of(config: ModelConfig, layer: int) -> tuple[str, Optional[int]]:
+    """The score function of a layer, and p, as lssar.attention takes them."""
+    name, p = config.attention, config.power(layer)
+    text, named_p = ("softmax", None) if name in _OF_TORCH else SCORES.get(name, (name, None))
+    return text, named_p if p is None else p
+
+
 def make(config: ModelConfig, layer: int, causal: bool) -> Attend:
     """The attention of a layer. Raises ConfigError where the choice is not possible."""
     name, p = config.attention, config.power(layer)
-    if name in ("sdpa", "flex"):
+    if name in _OF_TORCH:
         if p:
             raise ConfigError(f"model.p: {p}; must be null or 0 with model.attention {name}")
         return _sdpa(causal) if name == "sdpa" else _flex(causal)
-    text, named_p = SCORES.get(name, (name, None))
-    p = named_p if p is None else p
+    text, p = score_of(config, layer)
     try:  # the library reads the score when it is called; float64 needs no kernel
         probe = torch.zeros(1, 1, 1, config.dim, dtype=torch.float64)
         lssar.attention(probe, probe, probe, causal, p, config.offset, score=text)

@@ -36,11 +36,16 @@ def load_model(folder: str) -> tuple[configs.Config, models.Model]:
     return config, model
 
 
-def _windows(config: configs.Config, longest: int, length: int) -> data.Data:
+def count_scored(config: configs.Config) -> int:
+    """The targets at the end of a window that are scored, where they are not a task's answers."""
+    return max(1, config.model.length // 4)
+
+
+def windows_of(config: configs.Config, longest: int, length: int) -> data.Data:
     """Sequences of `length` whose scored targets are the same as in sequences of `longest`."""
     if config.data.source in ("passkey", "recall"):
         return data.make(config, length)
-    scored = max(1, config.model.length // 4)
+    scored = count_scored(config)
     whole = data.make(config, longest, stride=config.model.length)
 
     def row(split: int, number: int) -> tuple[Any, Any]:
@@ -66,14 +71,15 @@ def read(
     points = []
     for factor in times:
         length = factor * config.model.length
-        windows = _windows(config, max(times) * config.model.length, length)
+        windows = windows_of(config, max(times) * config.model.length, length)
         model.rope.stretch(rope, factor)
-        points.append({"times": factor, "length": length, **_score(model, windows, length, documents)})
+        points.append({"times": factor, "length": length, **score(model, windows, length, documents)})
     model.rope.stretch("none", 1)
     return points
 
 
-def _score(model: models.Model, windows: data.Data, length: int, documents: int) -> dict[str, float]:
+def score(model: models.Model, windows: data.Data, length: int, documents: int) -> dict[str, float]:
+    """The loss in nats per scored target, and the share of targets guessed right."""
     rows = max(1, _TOKENS_AT_ONCE // length)
     loss, right, count = 0.0, 0, 0
     for first in range(0, documents, rows):

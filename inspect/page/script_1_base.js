@@ -96,9 +96,10 @@ function size(svg, width, height) {
 
 // ---- scales and axes
 
-function linear(from, to, begin, end) {
+// gap: pixels between ticks, at least.
+function linear(from, to, begin, end, gap = 80) {
   const scale = (v) => begin + ((v - from) / (to - from || 1)) * (end - begin);
-  const raw = (to - from || 1) / Math.max(2, Math.abs(end - begin) / 80);
+  const raw = (to - from || 1) / Math.max(2, Math.abs(end - begin) / gap);
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw);
   scale.ticks = [];
@@ -158,6 +159,7 @@ function legend(parent, items) {
   }
   return row;
 }
+const kLineColours = ["--c-red", "--c-blue", "--c-green", "--c-orange", "--c-purple", "--c-sky", "--c-grey"];
 const swatch = (fill, more) => (svg) =>
   put(svg, "svg:rect", { x: 1, y: 1, width: 14, height: 10, rx: 2, fill, ...more });
 const dot = (attributes) => (svg) => put(svg, "svg:circle", { cx: 8, cy: 6, r: 4, ...attributes });

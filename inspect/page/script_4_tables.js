@@ -33,7 +33,6 @@ function comparison(problem) {
   const kinds = c.missing ? [] : [...new Set(c.rows.map((row) => row[8]))];
   const name_of = (row) => (kinds.length > 1 ? `${row[0]}, ${row[8]}` : row[0]);
   const names = c.missing ? [] : [...new Set(c.rows.map(name_of))];
-  const colours = ["--c-red", "--c-blue", "--c-green", "--c-orange", "--c-purple", "--c-sky", "--c-grey"];
   const drawn = c.missing ? [] : c.rows.filter((row) => row[4] > 0);
   add_chart(node, "compare", c, drawn.length, (svg, width, mark) => {
     const height = 300, left = 52, right = width - 12, top = 22, bottom = height - 44;
@@ -46,7 +45,7 @@ function comparison(problem) {
     axis_x(svg, x, bottom, top, left, right, "length (queries and keys)");
     names.forEach((name, i) => {
       const rows = drawn.filter((row) => name_of(row) === name).sort((a, b) => a[1] - b[1]);
-      const colour = css(colours[i % colours.length]);
+      const colour = css(kLineColours[i % kLineColours.length]);
       put(svg, "svg:path", { d: rows.map((row, n) => `${n ? "L" : "M"}${x(row[1])},${y(row[4])}`).join(""), fill: "none", stroke: colour, "stroke-width": 1.8 });
       for (const row of rows)
         mark(put(svg, "svg:circle", { cx: x(row[1]), cy: y(row[4]), r: 4, fill: colour }), () =>
@@ -55,7 +54,7 @@ function comparison(problem) {
     });
   }, "Speed of each contender over length");
   if (c.missing) return;
-  legend(node, names.map((name, i) => [stroke(css(colours[i % colours.length])), name]));
+  legend(node, names.map((name, i) => [stroke(css(kLineColours[i % kLineColours.length])), name]));
   add_table(node, "compare table", [{ name: "contender" }, { name: "length", number: true }, { name: "ms", number: true, show: short },
     { name: "quartiles", show: (q) => (Array.isArray(q) ? q.map((v) => short(v)).join(" to ") : "-"), key: (q) => (Array.isArray(q) ? q[0] : null) },
     { name: "TFLOP/s", number: true, show: (v) => short(v) }, { name: "x cuDNN's time", number: true, show: (v) => short(v, 3) },

@@ -111,5 +111,42 @@ TEST(ReportCommand, AComparisonIsWhatTheScriptWrites) {
   EXPECT_THAT(read_text(page), HasSubstr("odd.json has no time of forward, d = 64, causal"));
 }
 
+const char kFigures[] = R"({"format": 1, "models": [{"name": "a model", "attention": "lssar",
+    "model": "tiny", "layers": 1, "heads": 1, "trained": 8, "rope": "none", "documents": 1,
+    "queries": 1, "maps": [], "points": [{"length": 8, "keys": 8, "uniform": 2.08,
+    "entropy": [[1]], "first": [[0.25]], "live": [[0.5]]}]}]})";
+
+TEST(ReportCommand, DrawsFiguresOfTrainedModels) {
+  const CommandRunner command;
+  const std::string page = command.path("page.html");
+  const std::string figures = command.write("figures.json", kFigures);
+  const CommandResult result = command.run({"report", "--attention", figures, "-o", page});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("KiB, 1 model; open it"));
+  EXPECT_THAT(read_text(page), HasSubstr("\"name\":\"a model\""));
+  EXPECT_THAT(read_text(page), HasSubstr("lssar report --attention figures.json"));
+}
+
+TEST(ReportCommand, RefusesFiguresThatItCannotDraw) {
+  const CommandRunner command;
+  const std::string page = command.path("page.html");
+  const std::string other = command.write("other.json", R"({"records": []})");
+  const CommandResult wrong = command.run({"report", "--attention", other, "-o", page});
+  EXPECT_EQ(wrong.exit_code, 2) << wrong.err;
+  EXPECT_THAT(wrong.err, HasSubstr("--attention " + other + ": figures.format is missing"));
+  const std::string none = command.path("none.json");
+  const CommandResult missing = command.run({"report", "--attention", none, "-o", page});
+  EXPECT_EQ(missing.exit_code, 5) << missing.err;
+  const std::string figures = command.write("figures.json", kFigures);
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{"--head-dim", "64"}, {"--shown", "3"}, {"--table", "none"}}) {
+    const CommandResult both =
+        command.run(with({"report", "--attention", figures, "-o", page}, more));
+    EXPECT_EQ(both.exit_code, 2) << both.err;
+    EXPECT_THAT(both.err, HasSubstr("--attention with " + more[0]));
+  }
+  EXPECT_FALSE(std::filesystem::exists(page));
+}
+
 }  // namespace
 }  // namespace lssar

@@ -220,6 +220,60 @@ TEST_F(ReportInChromium, SaysWhyAChartHasNoData) {
   EXPECT_THAT(seen.dom, HasSubstr("Nothing was measured against softmax attention"));
 }
 
+// Cells of a map with a weight.
+size_t drawn_cells(const json& map, size_t layer, size_t head) {
+  size_t cells = 0;
+  for (const json& row : map["layers"][layer][head])
+    for (const json& weight : row) cells += weight > 0;
+  return cells;
+}
+
+// The marks of the first model's page, counted from the figures.
+std::map<std::string, size_t> marks_of_models(const json& models) {
+  const json& model = models[0];
+  const size_t points = model["points"].size();
+  const size_t heads = model["layers"].get<size_t>() * model["heads"].get<size_t>();
+  std::map<std::string, size_t> marks = {{"models table", models.size()},
+                                         {"layers", heads},
+                                         {"heads table", heads},
+                                         {"thumbs", heads},
+                                         {"map", drawn_cells(model["maps"].back(), 0, 0)}};
+  for (const char* figure : {" entropy", " live", " first"}) {
+    marks[std::string("models") + figure] = models.size() * points;
+    marks[std::string("heads") + figure] = heads * points;
+  }
+  return marks;
+}
+
+TEST_F(ReportInChromium, DrawsTheAttentionOfTrainedModels) {
+  const json models = sample_figures()["models"];
+  const ReportPage page = {"Models", "lssar report --attention f.json", "", {}, models};
+  for (const auto& [width, theme] : {std::pair{1280, "light"}, {390, "dark"}}) {
+    const Seen seen = open_html(report_html(page), width, theme);
+    expect_clean(seen, width, theme);
+    std::map<std::string, size_t> drawn;
+    for (const json& chart : seen.charts) drawn[chart["name"]] = chart["drawn"].get<size_t>();
+    EXPECT_EQ(drawn, marks_of_models(models));
+    EXPECT_THAT(seen.figures.dump(), HasSubstr("loss at 16 and 32 tokens"));
+  }
+}
+
+TEST_F(ReportInChromium, DrawsOneModelWithOneLengthAndNoMap) {
+  json models = json::array({sample_figures()["models"][1]});
+  models[0]["points"].erase(1);
+  models[0]["points"][0].erase("loss");
+  models[0]["maps"] = json::array();
+  const ReportPage page = {"Models", "lssar report --attention f.json", "", {}, models};
+  const Seen seen = open_html(report_html(page), 390, "light");
+  expect_clean(seen, 390, "light");
+  std::map<std::string, json> charts;
+  for (const json& chart : seen.charts) charts[chart["name"]] = chart;
+  EXPECT_EQ(charts["map"]["missing"], "The file has no maps of this model.");
+  EXPECT_EQ(charts["heads entropy"]["drawn"], 4);
+  EXPECT_FALSE(charts.contains("models entropy"));
+  EXPECT_THAT(seen.figures.dump(), Not(HasSubstr("loss at")));
+}
+
 // The pictures of docs/inspecting.md. figures.json beside them has the figures that they show, as
 // the page has them now. LSSAR_UPDATE_DOCS=1 makes both again.
 TEST_F(ReportInChromium, ThePicturesOfTheDocsShowItsFigures) {

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/file.h"
 #include "inspect/report.h"
 #include "tests/autotune/sample_records.h"
 
@@ -64,6 +65,14 @@ inline nlohmann::json sample_comparison() {
           {"records",
            {record("ours-p15", 4096, 1.5, "forward"), record("cudnn", 4096, 1, "forward"),
             record("cudnn", 4096, 2, "backward"), other}}};
+}
+
+// Two models of two layers with two heads, by examples/train/looking.py. Its test compares the
+// fields of this file with those that it writes.
+inline nlohmann::json sample_figures() {
+  const auto text =
+      read_file(std::string(LSSAR_SOURCE_FOLDER) + "/tests/inspect/attention_figures.json");
+  return text.ok() ? nlohmann::json::parse(*text, nullptr, false) : nlohmann::json();
 }
 
 }  // namespace lssar

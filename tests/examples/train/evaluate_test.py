@@ -28,7 +28,7 @@ class Scored(InFolder):
         """The scored targets, and the tokens before them, are the same at every length."""
         ends = []
         for length in (16, 32, 64):
-            inputs, targets = evaluate._windows(config, 64, length).validation(0, 3)
+            inputs, targets = evaluate.windows_of(config, 64, length).validation(0, 3)
             self.assertEqual(inputs.shape, (3, length))
             self.assertTrue((targets[:, :-4] == IGNORED).all())
             self.assertTrue(torch.equal(inputs[:, -3:], targets[:, -4:-1]))
@@ -45,7 +45,7 @@ class Scored(InFolder):
         (self.folder / "text").write_bytes(bytes(text.tolist()))
         config = small(data_source="text", model_vocab=256, data_train=name, data_validation=name)
         self.check(config)
-        windows = evaluate._windows(config, 64, 16)
+        windows = evaluate.windows_of(config, 64, 16)
         targets = windows.validation(0, 9)[1][:, -4:]  # (200 - 65) // 16 + 1 windows
         wanted = torch.stack([text[61 + 16 * i : 65 + 16 * i] for i in range(9)])
         self.assertTrue(torch.equal(targets, wanted))

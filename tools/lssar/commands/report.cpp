@@ -1,11 +1,13 @@
-// lssar report: an HTML page about a problem's kernel, or about a tuning table.
+// lssar report: an HTML page about a problem's kernel, a tuning table, or trained models.
 #include <chrono>
+#include <set>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
 #include "base/json_text.h"
+#include "inspect/page/attention_figures.h"
 #include "inspect/report.h"
 #include "tools/lssar/commands/subcommands.h"
 #include "tools/lssar/options/explain_options.h"
@@ -16,19 +18,20 @@
 namespace lssar::command {
 namespace {
 
-constexpr uint64_t kMaxComparisonBytes = 64 << 20;
+constexpr uint64_t kMaxFileBytes = 64 << 20;
 constexpr char kDefaultOutput[] = "report.html";
 
 struct ReportOptions {
   ExplainOptions explain;
   std::string output;  // "": kDefaultOutput, unless that file exists
   std::string compare;
+  std::string attention;
+  std::string beside_attention;  // an option that does not go with it
 };
 
 Result<nlohmann::json> load_comparison(const std::string& path) {
   if (path.empty()) return nlohmann::json();
-  LSSAR_ASSIGN_OR_RETURN(const std::string text,
-                         read_file(path, {.max_bytes = kMaxComparisonBytes}));
+  LSSAR_ASSIGN_OR_RETURN(const std::string text, read_file(path, {.max_bytes = kMaxFileBytes}));
   LSSAR_ASSIGN_OR_RETURN(nlohmann::json json, parse_json(text, "--compare " + path));
   if (!json.is_object() || !json.contains("records") || !json["records"].is_array()) {
     return invalid_argument(
@@ -83,6 +86,32 @@ Result<ReportPage> problem_page(const ReportOptions& options, const nlohmann::js
   return page;
 }
 
+Result<ReportPage> attention_page(const ReportOptions& options) {
+  if (!options.beside_attention.empty()) {
+    return invalid_argument(fmt::format(
+        "--attention with {}: its page is about trained models; allowed beside it are --output and "
+        "--quiet",
+        options.beside_attention));
+  }
+  const std::string& path = options.attention;
+  LSSAR_ASSIGN_OR_RETURN(const std::string text, read_file(path, {.max_bytes = kMaxFileBytes}));
+  LSSAR_ASSIGN_OR_RETURN(const nlohmann::json json, parse_json(text, "--attention " + path));
+  ReportPage page;
+  LSSAR_ASSIGN_OR_RETURN(page.models, models_of_figures(json, "--attention " + path + ": figures"));
+  page.title = "Attention of trained models";
+  page.note = "What each head looks at. docs/inspecting.md of lssar explains the figures.";
+  page.command = "lssar report --attention " + file_name(path);
+  return page;
+}
+
+// The first option that was given and says nothing about a page of trained models, or "".
+std::string beside_attention(const CLI::App& sub) {
+  const std::set<std::string> fitting = {"--attention", "--output", "--quiet"};
+  for (const CLI::Option* option : sub.get_options())
+    if (option->count() > 0 && !fitting.contains(option->get_name())) return option->get_name();
+  return "";
+}
+
 // A page without a name from the user never replaces a file.
 Status check_output(const std::string& output, bool is_named) {
   const Status status = check_output_file(output, {.replaces = is_named});
@@ -90,22 +119,31 @@ Status check_output(const std::string& output, bool is_named) {
   return status.with_context("the page is not named: -o FILE names it, and replaces what is there");
 }
 
+Result<ReportPage> chosen_page(const ReportOptions& options) {
+  if (!options.attention.empty()) return attention_page(options);
+  LSSAR_ASSIGN_OR_RETURN(const nlohmann::json comparison, load_comparison(options.compare));
+  const std::string& table = options.explain.schedule.table_name();
+  const bool is_of_table = !table.empty() && table != "none" && !options.explain.problem.is_given();
+  return is_of_table ? table_page(options, comparison) : problem_page(options, comparison);
+}
+
+std::string contents(const ReportPage& page) {
+  const bool is_of_models = !page.models.is_null();
+  const size_t count = is_of_models ? page.models.size() : page.problems.size();
+  return fmt::format("{} {}{}", count, is_of_models ? "model" : "problem", count == 1 ? "" : "s");
+}
+
 Result<int> make_report(const ReportOptions& options) {
   if (options.explain.shown == 0) return invalid_argument("--shown = 0: allowed are 1 and more");
   const bool is_named = !options.output.empty();
   const std::string output = is_named ? options.output : kDefaultOutput;
   LSSAR_RETURN_IF_ERROR(check_output(output, is_named));
-  LSSAR_ASSIGN_OR_RETURN(const nlohmann::json comparison, load_comparison(options.compare));
-  const std::string& table = options.explain.schedule.table_name();
-  const bool is_of_table = !table.empty() && table != "none" && !options.explain.problem.is_given();
-  LSSAR_ASSIGN_OR_RETURN(const ReportPage page, is_of_table ? table_page(options, comparison)
-                                                            : problem_page(options, comparison));
+  LSSAR_ASSIGN_OR_RETURN(const ReportPage page, chosen_page(options));
   const std::string html = report_html(page);
   LSSAR_RETURN_IF_ERROR(write_output_file(output, html, {.replaces = is_named}));
   if (!options.explain.execution.quiet()) {
-    print_text(message_stream(output), "{}: {} KiB, {} problem{}; open it in a browser\n", output,
-               (html.size() + 1023) / 1024, page.problems.size(),
-               page.problems.size() == 1 ? "" : "s");
+    print_text(message_stream(output), "{}: {} KiB, {}; open it in a browser\n", output,
+               (html.size() + 1023) / 1024, contents(page));
   }
   return static_cast<int>(kDone);
 }
@@ -116,7 +154,8 @@ void add_report(CLI::App& app, Action* action) {
   auto options = std::make_shared<ReportOptions>();
   constexpr size_t kShown = 1000;
   CLI::App* sub = app.add_subcommand(
-      "report", "A page to look at: a problem's kernel and candidates, or a tuning table");
+      "report",
+      "A page to look at: a problem's kernel and candidates, a tuning table, or trained models");
   options->explain.add_to(*sub, "Report", kShown);
   sub->add_option("-o,--output", options->output,
                   "the page's file; -: standard output (default: a new report.html)")
@@ -124,6 +163,11 @@ void add_report(CLI::App& app, Action* action) {
       ->group("Report");
   sub->add_option("--compare", options->compare,
                   "what tools/compare_torch.py measured: times beside softmax attention")
+      ->type_name("FILE")
+      ->group("Report");
+  sub->add_option("--attention", options->attention,
+                  "the page is about the attention of trained models: figures that\n"
+                  "examples/train/looking.py wrote")
       ->type_name("FILE")
       ->group("Report");
   sub->footer(
@@ -134,7 +178,10 @@ void add_report(CLI::App& app, Action* action) {
       "  lssar report --head-dim 128 --seq 4096 --heads 16 --device virtual --target sm_90a -o "
       "report.html\n\n" +
       exit_code_help());
-  sub->callback([options, action] { *action = [options] { return make_report(*options); }; });
+  sub->callback([options, action, sub] {
+    if (!options->attention.empty()) options->beside_attention = beside_attention(*sub);
+    *action = [options] { return make_report(*options); };
+  });
 }
 
 }  // namespace lssar::command

@@ -1,4 +1,4 @@
-// The page: theme, choice of a problem, and its sections in order.
+// The page: theme, choice of a problem or of a model, and its sections in order.
 
 const page = document.getElementById("page");
 const contents = document.getElementById("contents");
@@ -51,13 +51,16 @@ function overview(problem) {
   }
 }
 
-function show_problem(problem) {
+const kProblemParts = [overview, roofline, landscape, search_trace, resources, shared_memory, timeline, accuracy, comparison, candidates_table];
+const kModelParts = [model_overview, all_models, heads_by_length, heads_of_layers, attention_maps];
+
+// subject: a problem or a model.
+function show(subject) {
   page.replaceChildren();
   contents.replaceChildren();
   charts.clear();
   redraws.length = 0;
-  for (const part of [overview, roofline, landscape, search_trace, resources, shared_memory, timeline, accuracy, comparison, candidates_table])
-    part(problem);
+  for (const part of data.models ? kModelParts : kProblemParts) part(subject);
   draw_all();
 }
 
@@ -73,11 +76,12 @@ new ResizeObserver(() => { if (page.clientWidth !== last_width) draw_all(); }).o
 document.getElementById("title").textContent = data.title;
 document.getElementById("note").textContent = data.note;
 document.getElementById("command").textContent = data.command;
-if (data.problems.length > 1) {
-  const chooser = document.getElementById("problem");
-  document.getElementById("chooser").hidden = false;
-  data.problems.forEach((problem, i) =>
-    put(chooser, "option", { value: i }, `${problem.name}, ${problem.target} ${problem.device}`));
-  chooser.addEventListener("change", () => show_problem(data.problems[Number(chooser.value)]));
+document.getElementById("evidence").hidden = Boolean(data.models);
+const subjects = data.models || data.problems;
+if (subjects.length > 1) {
+  const chooser = document.getElementById("chooser");
+  chooser.hidden = false;
+  selection(chooser, data.models ? "Model" : "Problem", subjects.map((one) => (data.models ? one.name
+    : `${one.name}, ${one.target} ${one.device}`)), 0, (i) => show(subjects[i]));
 }
-show_problem(data.problems[0]);
+show(subjects[0]);
