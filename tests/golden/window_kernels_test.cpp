@@ -42,11 +42,9 @@ Problem make_problem(DType dtype, bool causal, int64_t left, int64_t right) {
 void check_lengths(const Problem& problem, const CapiOptions& options, const CheckDevice& device) {
   for (const auto& [q, k] : {std::pair<int64_t, int64_t>{1, 1},
                              {1, 200},
-                             {7, 90},
                              {63, 63},
                              {65, 64},
-                             {200, 200},
-                             {131, 300},
+                             {131, 200},
                              {150, 20},
                              {64, 0},
                              {0, 9}})
@@ -99,8 +97,8 @@ TEST(Windows, OfPackedHeads) {
   problem.window_sinks = 1;
   CapiOptions options = with_schedule(R"({"variant": "portable", "pack_gqa": true})");
   options.passes = LSSAR_PASS_FORWARD | LSSAR_PASS_FORWARD_TRAIN;
-  for (const int64_t group : {3, 8, 71})
-    check_against_reference(problem, make_sizes(1, group, 1, 40, 170), InputKind::kGauss, options);
+  check_against_reference(problem, make_sizes(1, 3, 1, 40, 170), InputKind::kGauss, options);
+  check_against_reference(problem, make_sizes(1, 71, 1, 5, 100), InputKind::kGauss, options);
 }
 
 }  // namespace
