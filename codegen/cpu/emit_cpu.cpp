@@ -20,6 +20,7 @@
 #include "codegen/source_header.h"
 #include "codegen/steps.h"
 #include "codegen/templates.h"
+#include "codegen/visible_keys.h"
 #include "templates/kernels/params.cuh"
 
 namespace lssar {
@@ -121,6 +122,19 @@ void write_shape(SourceWriter& out, const Problem& problem, const Schedule& sche
   constant("kFewPitchV", cpu_few_pitch(problem));
 }
 
+void write_window(SourceWriter& out, const Problem& problem) {
+  const auto constant = [&out](const char* name, int64_t value) {
+    out.line("static constexpr i64 $name$ = $value$;",
+             {{"name", name}, {"value", std::to_string(value)}});
+  };
+  out.constant("bool", "kHasWindow", has_window(problem) ? "true" : "false");
+  constant("kWindowLeft", problem.window_left);
+  constant("kWindowRight", problem.window_right);
+  constant("kWindowSinks", problem.window_sinks);
+  constant("kPrefix", problem.prefix);
+  constant("kChunk", problem.chunk);
+}
+
 // In 16 bits the lesser degree has errors far below those of rounding, unless a large power
 // multiplies them.
 void write_exp2_polynomial(SourceWriter& out, const Problem& problem) {
@@ -146,6 +160,7 @@ std::string config_source(const Problem& problem, const Schedule& schedule, cons
   out.line("using Factors = VectorOf<$lanes$>::$type$;",
            {{"lanes", lanes}, {"type", has_pairs ? "Words" : "Floats"}});
   write_shape(out, problem, schedule, target);
+  write_window(out, problem);
   out.constant("bool", "kHasPairs", flag(has_pairs));
   out.constant("bool", "kIsBackward", flag(is_backward));
   out.constant("bool", "kIsRange", flag(is_of_range(problem.pass)));
@@ -167,9 +182,9 @@ std::string config_source(const Problem& problem, const Schedule& schedule, cons
       "// 2^x for x in [-1/2, 1/2]; P(u) with log2(1 + u) = u P(u) for u in [0, 1]; u^(p - 1)");
   out.line("// where u > 0; u^p.");
   write_exp2_polynomial(out, problem);
-  write_polynomial(out, "softplus", "kSoftplusTerms",
-                   softplus_coefficients(is_general(problem) ? kMaxSoftplusDegree
-                                                             : schedule.softplus_degree));
+  write_polynomial(
+      out, "softplus", "kSoftplusTerms",
+      softplus_coefficients(is_general(problem) ? kMaxSoftplusDegree : schedule.softplus_degree));
   write_powers(out, problem);
   if (is_general(problem)) write_score_functions(out, problem, true);
   out.close(";");
@@ -195,10 +210,10 @@ CpuStep cpu_step(const std::string& call, GridRows grid_rows, int rows_per_block
 }
 
 CpuStep dkdv_step(const Problem& problem, const Schedule& schedule, const Target& target) {
-  return cpu_step("backward_dkdv", GridRows::kKeys, cpu_grad_keys(schedule),
-                  cpu_dkdv_scratch_bytes(problem, schedule, target),
-                  sums_dq(schedule) ? "sizeof(DkdvScratch) + sizeof(QuerySums)"
-                                    : "sizeof(DkdvScratch)");
+  return cpu_step(
+      "backward_dkdv", GridRows::kKeys, cpu_grad_keys(schedule),
+      cpu_dkdv_scratch_bytes(problem, schedule, target),
+      sums_dq(schedule) ? "sizeof(DkdvScratch) + sizeof(QuerySums)" : "sizeof(DkdvScratch)");
 }
 
 CpuStep dq_step(const Problem& problem, const Schedule& schedule, const Target& target) {

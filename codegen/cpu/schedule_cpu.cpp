@@ -1,5 +1,6 @@
 // Rules and defaults of Variant::kCpu.
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -80,10 +81,6 @@ Breach check_cpu(const Refuse& refuse, const Schedule& schedule, const Problem& 
     return refuse("variant", enum_name(schedule.variant), [&] {
       return fmt::format("allowed is cpu on {}, because it is a CPU", target.name());
     });
-  if (has_window(problem))
-    return refuse("variant",
-                  unsupported("schedule.variant = cpu: not with problem.window_left, window_right, "
-                              "prefix or chunk, which only the kernels for GPUs have"));
   if (cpu.rows < 1) return refuse("cpu.rows", cpu.rows, "allowed are 1 and more");
   LSSAR_RETURN_IF_BROKEN(
       check_whole(refuse, "cpu.panel_keys", cpu.panel_keys, level.lanes, "vectors", level.lanes));
@@ -110,6 +107,26 @@ Breach check_cpu(const Refuse& refuse, const Schedule& schedule, const Problem& 
   return problem.pass == Pass::kBackward ? Breach{} : check_forward(refuse, cpu);
 }
 
+namespace {
+
+// The most keys that a block's rows may see, as far as it is known before the call.
+int64_t most_seen_keys(const Problem& problem, const CpuOptions& cpu) {
+  constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
+  const int64_t all = problem.seq_k == 0 ? kAny : problem.seq_k;
+  const int64_t rows = int64_t{cpu_groups(problem)} * cpu.rows;
+  const int64_t right = window_right_of(problem);
+  int64_t keys = kAny;
+  if (problem.window_left >= 0 && right >= 0) keys = problem.window_left + right + rows;
+  // The rows may be of two chunks or more.
+  if (problem.chunk > 0) keys = std::min(keys, 2 * problem.chunk + rows);
+  if (keys == kAny) return all;
+  const int64_t head = std::max(problem.prefix, problem.window_sinks);
+  const int64_t blocks = (head + cpu.block_keys - 1) / cpu.block_keys;
+  return std::min(all, blocks * cpu.block_keys + keys + cpu.panel_keys);
+}
+
+}  // namespace
+
 void choose_cpu(Schedule& schedule, const Problem& problem, const Target& target) {
   schedule.variant = Variant::kCpu;
   CpuOptions& cpu = schedule.cpu;
@@ -121,7 +138,7 @@ void choose_cpu(Schedule& schedule, const Problem& problem, const Target& target
   cpu.block_keys = 256;
   // 192 KiB, so that a second-level cache of 512 KiB or more also has room for panels and values.
   constexpr int64_t kMostKept = 4096;
-  int64_t keys = problem.seq_k == 0 ? kMostKept : std::min(problem.seq_k, kMostKept);
+  int64_t keys = std::min(most_seen_keys(problem, cpu), kMostKept);
   // No pass comes back to them.
   if (!has_pass_one(problem) || is_of_range(problem.pass)) keys = 0;
   cpu.kept_keys = static_cast<int>((keys + cpu.block_keys - 1) / cpu.block_keys) * cpu.block_keys;
@@ -133,8 +150,8 @@ int cpu_scratch_bytes(const Problem& problem, const Schedule& schedule, const Ta
   const CpuOptions& cpu = schedule.cpu;
   const int64_t rows = int64_t{cpu_groups(problem)} * cpu.rows;
   const int64_t outputs = lines(rows * cpu_padded_dim(problem.head_dim_v, target));
-  int64_t bytes = lines(rows * (cpu.kept_keys + cpu.block_keys)) + outputs +
-                  lines(rows * problem.head_dim);
+  int64_t bytes =
+      lines(rows * (cpu.kept_keys + cpu.block_keys)) + outputs + lines(rows * problem.head_dim);
   if (sums_x(problem, schedule)) bytes += lines(rows * cpu.block_keys) + outputs;
   return static_cast<int>(bytes);
 }

@@ -25,11 +25,21 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
+bool has_open_bracket(std::string_view line) {
+  return std::count(line.begin(), line.end(), '(') > std::count(line.begin(), line.end(), ')');
+}
+
 // Whether the next line begins a new statement. Lines of assembly stay as they are.
 bool ends_line(std::string_view line) {
   return line.empty() || line.find("//") != npos || line.starts_with('#') || line.ends_with(';') ||
          line.ends_with('{') || line.ends_with('}') || line.ends_with(':') ||
          line.ends_with('\\') || line.ends_with('"') || line.find("asm volatile(") != npos;
+}
+
+// Whether it is the first line of a loop's header that goes on in the next line.
+bool begins_loop_header(std::string_view line) {
+  const std::string_view code = line.substr(std::min(line.find_first_not_of(' '), line.size()));
+  return code.starts_with("for (") && code.ends_with(';') && has_open_bracket(code);
 }
 
 bool begins_statement(std::string_view line) {
@@ -44,7 +54,9 @@ std::string joined_lines(const std::string& text) {
   for (size_t i = 0; i < lines.size(); ++i) {
     std::string joined = lines[i];
     size_t last = i;
-    while (last + 1 < lines.size() && !ends_line(joined) && joined.size() <= kLineWidth) {
+    const bool is_header = begins_loop_header(joined);
+    const auto is_whole = [&] { return is_header ? !has_open_bracket(joined) : ends_line(joined); };
+    while (last + 1 < lines.size() && !is_whole() && joined.size() <= kLineWidth) {
       const std::string_view next = lines[++last];
       if (next.find("//") != npos || next.starts_with('#') || next.empty() ||
           begins_statement(next))
@@ -54,7 +66,7 @@ std::string joined_lines(const std::string& text) {
     }
     const bool is_template = std::string_view(joined).find("template <") ==
                              std::min(joined.find_first_not_of(' '), joined.size());
-    const bool fits = last > i && joined.size() <= kLineWidth && ends_line(joined) && !is_template;
+    const bool fits = last > i && joined.size() <= kLineWidth && is_whole() && !is_template;
     if (fits) i = last;
     result += (fits ? joined : lines[i]) + '\n';
   }

@@ -29,12 +29,30 @@ struct QuerySums {
 // The first query that sees a key.
 template <class Config>
 LSSAR_HOST i64 first_query(const AttentionParams& params, i64 key) {
+  if constexpr (Config::kHasWindow) return first_window_query<Config>(params, key);
   if constexpr (Config::kIsCausal) {
     const i64 row = key - seq_k<Config>(params) + seq_q<Config>(params);
     return row < 0 ? 0 : row;
   } else {
     return 0;
   }
+}
+
+// Whether a query may see a key.
+template <class Config>
+LSSAR_HOST bool is_key_seen(const AttentionParams& params, i64 key) {
+  const i64 queries = seq_q<Config>(params);
+  return queries > 0 && seen_by_some<Config>(params, 0, queries).has_all(key, 1);
+}
+
+// Of a key that no query sees; it may be NaN.
+template <class Config>
+LSSAR_HOST void clear_gradients(const AttentionParams& params, const RowPlace& place, i64 key) {
+  using Element = typename Config::Element;
+  Element* const of_key = row_pointer<Element>(params.grad_k, place.batch, place.kv_head, key);
+  for (int d = 0; d < Config::kHeadDim; ++d) of_key[d] = Element{};
+  Element* const of_value = row_pointer<Element>(params.grad_v, place.batch, place.kv_head, key);
+  for (int d = 0; d < Config::kHeadDimV; ++d) of_value[d] = Element{};
 }
 
 // sums[j, c] += sum_i scores[i, j] numbers[i, c] for kRows keys j, and kDim columns of grad_o or q.
@@ -45,15 +63,27 @@ LSSAR_CALLED void add_rows(const float* scores, const typename Config::Element* 
       scores, numbers, row_stride, num_rows, sums);
 }
 
+// How many of the tile's rows there are up to the last one that may see one of kRows keys.
+template <class Config>
+LSSAR_HOST int rows_that_see(const AttentionParams& params, const RowPlace& place, int num_rows,
+                             i64 first_key) {
+  const i64 end = end_window_query<Config>(params, first_key, Config::kRows) - place.first_row;
+  return end < num_rows ? (int)end : num_rows;
+}
+
 // Adds the tile of `num_rows` rows to the sums of `num_keys` keys. kRows keys at a time leave out
 // the first rows, which see none of them.
 template <class Config>
 LSSAR_HOST void add_tile(const AttentionParams& params, const RowPlace& place, int num_rows,
                          i64 first_key, int num_keys, DkdvScratch<Config>& scratch) {
   using Element = typename Config::Element;
+  const int all_rows = num_rows;
   for (int key = 0; key < num_keys; key += Config::kRows) {
+    if constexpr (Config::kHasWindow) num_rows = all_rows;
     const i64 first = first_query<Config>(params, first_key + key) - place.first_row;
     if (first >= num_rows) return;  // later keys are seen even less
+    if constexpr (Config::kHasWindow)
+      num_rows = rows_that_see<Config>(params, place, all_rows, first_key + key);
     const int skipped = first < 0 ? 0 : (int)first;
     const i64 row = place.first_row + skipped;
     const int at = skipped * Config::kGradKeys + key;
@@ -94,6 +124,12 @@ LSSAR_HOST void backward_dkdv(const AttentionParams& params, u32 block, void* me
     const i64 first = first_query<Config>(params, first_key);
     place.first_row = first - first % Config::kGradRows;
     for (; place.first_row < queries; place.first_row += Config::kGradRows) {
+      if constexpr (Config::kHasWindow) {
+        if (place.first_row >= end_window_query<Config>(params, first_key, num_keys)) break;
+        const bool is_seen = seen_by_some<Config>(params, place.first_row, Config::kGradRows)
+                                 .has_some(first_key, Config::kGradKeys);
+        if (!is_seen) continue;
+      }
       const i64 left = queries - place.first_row;
       const int num_rows = left < Config::kGradRows ? (int)left : Config::kGradRows;
       fill_tile<Config>(params, place, num_rows, first_key, scratch.tile);
@@ -104,6 +140,12 @@ LSSAR_HOST void backward_dkdv(const AttentionParams& params, u32 block, void* me
     }
   }
   for (int j = 0; j < num_keys; ++j) {
+    if constexpr (Config::kHasWindow) {
+      if (!is_key_seen<Config>(params, first_key + j)) {
+        clear_gradients<Config>(params, place, first_key + j);
+        continue;
+      }
+    }
     store_projected<Config>(
         row_pointer<const Element>(params.k, place.batch, place.kv_head, first_key + j),
         scratch.key_sums + j * Config::kHeadDimPadded, queries != 0,

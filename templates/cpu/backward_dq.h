@@ -15,6 +15,13 @@ struct DqScratch {
   alignas(64) float sums[Config::kGradRows * Config::kHeadDimPadded];
 };
 
+// How a tile's rows walk over the tiles of keys within windows.
+template <class Config>
+LSSAR_HOST KeyWalk<Config, Config::kGradKeys, Config::kGradKeys> tile_walk(
+    const AttentionParams& params, const RowPlace& place) {
+  return {params, place, Config::kGradRows};
+}
+
 template <class Config>
 LSSAR_HOST void backward_dq(const AttentionParams& params, u32 block, void* memory) {
   using Element = typename Config::Element;
@@ -25,13 +32,19 @@ LSSAR_HOST void backward_dq(const AttentionParams& params, u32 block, void* memo
   const int num_rows = left < Config::kGradRows ? (int)left : Config::kGradRows;
   for (int i = 0; i < Config::kGradRows * Config::kHeadDimPadded; ++i) scratch.sums[i] = 0.0f;
 
-  const i64 visible = visible_keys<Config>(params, place.first_row + num_rows - 1);
-  for (i64 key = 0; key < visible; key += Config::kGradKeys) {
+  const i64 visible = Config::kHasWindow
+                          ? seen_window<Config>(params, place.first_row + num_rows - 1).end
+                          : visible_keys<Config>(params, place.first_row + num_rows - 1);
+  for (i64 key = Config::kHasWindow ? tile_walk<Config>(params, place).first() : 0; key < visible;
+       key += Config::kHasWindow ? tile_walk<Config>(params, place).step(key) : Config::kGradKeys) {
     fill_tile<Config>(params, place, num_rows, key, scratch.tile);
     const Element* keys = row_pointer<const Element>(params.k, place.batch, place.kv_head, key);
     for (int group = 0; group < num_rows; group += Config::kRows) {
       const i64 last = place.first_row + group + Config::kRows - 1;
-      const i64 seen = visible_keys<Config>(params, last < queries ? last : queries - 1) - key;
+      const i64 seen =
+          Config::kHasWindow
+              ? seen_window<Config>(params, last < queries ? last : queries - 1).end - key
+              : visible_keys<Config>(params, last < queries ? last : queries - 1) - key;
       const int steps = seen < 0 ? 0 : seen < Config::kGradKeys ? (int)seen : Config::kGradKeys;
       multiply_values<Config, Config::kRows, Config::kHeadDim, Config::kGradKeys, Config::kGradKeys,
                       1>(scratch.tile.gradients + group * Config::kGradKeys, keys,

@@ -12,6 +12,7 @@
 #pragma once
 
 #include "templates/cpu/forward_output.h"
+#include "templates/cpu/key_walk.h"
 #include "templates/cpu/lockstep.h"
 #include "templates/cpu/shuffle.h"
 
@@ -186,11 +187,46 @@ LSSAR_HOST void activate_chunk(float* products, int keys, int seen, float scale,
   of_most = lane_maximum<Config>(most);
 }
 
+// Whether a query sees a key of the chunk.
+template <class Config>
+LSSAR_HOST bool is_chunk_seen(const AttentionParams& params, const FewChunk<Config>& of) {
+  return seen_by_some<Config>(params, 0, of.slice.queries).has_some(of.first_key, of.keys);
+}
+
+// Within windows: numbers of the keys that the row does not see become `hidden`, and the others are
+// multiplied by `scale`.
+template <class Config>
+LSSAR_HOST void hide_in_chunk(const SeenKeys& seen, i64 first_key, int keys, float scale,
+                              float hidden, float* numbers) {
+  for (int key = 0; key < keys; key += Config::kLanes) {
+    const Ints<Config> is_seen = window_lanes<Config>(seen, first_key + key);
+    const Floats<Config> x = load<Config>(numbers + key) * scale;
+    store<Config>(numbers + key, is_seen ? x : splat<Config>(hidden));
+  }
+}
+
+// The same as activate_chunk within windows.
+template <class Config>
+LSSAR_HOST void activate_window(const SeenKeys& seen, const FewChunk<Config>& of, float scale,
+                                float* products, float& of_sum, float& of_most) {
+  hide_in_chunk<Config>(seen, of.first_key, of.keys, scale, -infinity(), products);
+  // A score of -infinity adds less than a float of the sum resolves.
+  activate_chunk<Config>(products, of.keys, of.keys, 1.0f, of_sum, of_most);
+  hide_in_chunk<Config>(seen, of.first_key, of.keys, 1.0f, kHidden, products);
+}
+
 template <class Config>
 LSSAR_HOST void few_scores(const AttentionParams& params, u32 block, void* /*scratch*/) {
   using Element = typename Config::Element;
   const FewChunk<Config> of(params, block);
   const FewSlice<Config>& slice = of.slice;
+  if constexpr (Config::kHasWindow) {
+    for (int r = 0; r < slice.rows; ++r) {
+      slice.of_chunks(0, r)[of.chunk] = 0.0f;
+      slice.of_chunks(1, r)[of.chunk] = -infinity();
+    }
+    if (!is_chunk_seen<Config>(params, of)) return;
+  }
   alignas(64) float rows[Config::kFewRows * Config::kHeadDim];
   float squares[Config::kFewRows];
   for (int r = 0; r < slice.rows; ++r)
@@ -203,8 +239,14 @@ LSSAR_HOST void few_scores(const AttentionParams& params, u32 block, void* /*scr
     const i64 left = visible - of.first_key;
     const int seen = left < 0 ? 0 : left < of.keys ? (int)left : of.keys;
     const float scale = visible == 0 ? 0.0f : query_scale<Config>(squares[r], visible);
-    activate_chunk<Config>(slice.activations(r) + of.first_key, of.keys, seen, scale,
-                           slice.of_chunks(0, r)[of.chunk], slice.of_chunks(1, r)[of.chunk]);
+    if constexpr (Config::kHasWindow) {
+      activate_window<Config>(seen_window<Config>(params, r % slice.queries), of, scale,
+                              slice.activations(r) + of.first_key, slice.of_chunks(0, r)[of.chunk],
+                              slice.of_chunks(1, r)[of.chunk]);
+    } else {
+      activate_chunk<Config>(slice.activations(r) + of.first_key, of.keys, seen, scale,
+                             slice.of_chunks(0, r)[of.chunk], slice.of_chunks(1, r)[of.chunk]);
+    }
   }
 }
 

@@ -91,6 +91,8 @@ LSSAR_HOST float weigh_chunk(float* activations, int keys, const WeightScale& sc
 
 // Lists the keys whose largest weight is at least `least`. If these are three of four keys or more,
 // memory delivers all of them as fast, and all are listed.
+//
+// Within windows they are not, because values outside may be no numbers.
 template <class Config>
 LSSAR_HOST void list_few_keys(const float* most, int keys, float least, FewLiveKeys<Config>& live) {
   live.count = 0;
@@ -98,7 +100,7 @@ LSSAR_HOST void list_few_keys(const float* most, int keys, float least, FewLiveK
     live.keys[live.count] = key;
     live.count += most[key] >= least;
   }
-  if (4 * live.count < 3 * keys) return;
+  if (Config::kHasWindow || 4 * live.count < 3 * keys) return;
   live.count = keys;
   for (int key = 0; key < keys; ++key) live.keys[key] = key;
 }
@@ -173,10 +175,22 @@ LSSAR_HOST void add_few_rows(const AttentionParams& params, const FewChunk<Confi
         outputs + kWhole);
 }
 
+// No row sees the chunk: it adds nothing.
+template <class Config>
+LSSAR_HOST void leave_out_chunk(const FewChunk<Config>& of) {
+  for (int r = 0; r < of.slice.rows; ++r) {
+    of.slice.of_chunks(2, r)[of.chunk] = 0.0f;
+    for (int d = 0; d < Config::kFewPitchV; ++d) of.slice.outputs(of.chunk, r)[d] = 0.0f;
+  }
+}
+
 template <class Config>
 LSSAR_HOST void few_values(const AttentionParams& params, u32 block, void* /*scratch*/) {
   const FewChunk<Config> of(params, block);
   const FewSlice<Config>& slice = of.slice;
+  if constexpr (Config::kHasWindow) {
+    if (!is_chunk_seen<Config>(params, of)) return leave_out_chunk<Config>(of);
+  }
   alignas(64) float most[Config::kFewKeys];
   for (int key = 0; key < Config::kFewKeys; ++key) most[key] = 0.0f;
   float least = 1.0f;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "templates/cpu/forward_output.h"
+#include "templates/cpu/key_walk.h"
 #include "templates/cpu/lockstep.h"
 
 namespace lssar_device {
@@ -35,6 +36,15 @@ LSSAR_HOST void hide_keys(const RowState* rows, i64 first_key, float hidden, flo
     for (int key = left < 0 ? 0 : (int)left; key < Config::kPanelKeys; ++key)
       scores[r * Config::kPanelKeys + key] = hidden;
   }
+}
+
+// The same within windows. Rows past the end need not be hidden.
+template <class Config>
+LSSAR_HOST void hide_outside(const AttentionParams& params, i64 first_row, i64 first_key,
+                             float hidden, float* scores) {
+  for (int r = 0; r < Config::kRows; ++r)
+    for_each_hidden<Config>(seen_window<Config>(params, first_row + r), first_key,
+                            [&](int key) { scores[r * Config::kPanelKeys + key] = hidden; });
 }
 
 // Sums of each key's place in a panel.
@@ -80,6 +90,14 @@ LSSAR_HOST void add_panel_sums(const PanelSums<Config>& sums, int r, RowState& r
   row.largest_score = score > row.largest_score ? score : row.largest_score;
 }
 
+// How a block of rows walks over its keys within windows.
+template <class Config>
+using ForwardWalk = KeyWalk<Config, Config::kBlockKeys, Config::kPanelKeys>;
+template <class Config>
+LSSAR_HOST ForwardWalk<Config> forward_walk(const AttentionParams& params, const RowPlace& place) {
+  return {params, place, Config::kGroups * Config::kRows};
+}
+
 // Computes activations of `keys` keys from first_key on, at most kBlockKeys of them. kSums: adds
 // them to the rows' sums. A panel stays in the first-level cache for all groups of rows.
 template <class Config, bool kSums>
@@ -89,13 +107,17 @@ LSSAR_HOST void activate_block(const AttentionParams& params, const RowPlace& pl
   constexpr int kRows = Config::kRows, kFloats = kRows * Config::kPanelKeys;
   const i64 slice = place.batch * params.kv_heads + place.kv_head;
   const float* panel = key_panel<Config>(params, slice, first_key / Config::kPanelKeys);
-  float* scores = scores_of<Config>(scratch, first_key);
+  float* scores = scores_of<Config>(
+      scratch,
+      Config::kHasWindow ? forward_walk<Config>(params, place).place_of(first_key) : first_key);
   PanelSums<Config> sums[Config::kGroups];
   i64 whole[Config::kGroups];  // keys that all rows of a group see
   for (int g = 0; g < groups; ++g) {
-    whole[g] = rows[g * kRows].seen;
-    for (int r = g * kRows; r < (g + 1) * kRows; ++r)
-      whole[g] = rows[r].seen < whole[g] ? rows[r].seen : whole[g];
+    if constexpr (!Config::kHasWindow) {
+      whole[g] = rows[g * kRows].seen;
+      for (int r = g * kRows; r < (g + 1) * kRows; ++r)
+        whole[g] = rows[r].seen < whole[g] ? rows[r].seen : whole[g];
+    }
     for (int i = 0; kSums && i < kFloats; ++i) {
       sums[g].sum[i] = 0.0f;
       sums[g].most[i] = -infinity();
@@ -111,6 +133,15 @@ LSSAR_HOST void activate_block(const AttentionParams& params, const RowPlace& pl
         scale_products<Config, kRows>(
             panel, [&](int r) LSSAR_WIDE { return rows[g * kRows + r].score_scale; }, acc);
       store_tile<Config, kRows, Config::kPanelKeys>(at, acc);
+      if constexpr (Config::kHasWindow) {
+        const i64 row = place.first_row + g * kRows;
+        const bool is_whole =
+            seen_by_all<Config>(params, row, kRows).has_all(first_key + key, Config::kPanelKeys);
+        if (!is_whole) hide_outside<Config>(params, row, first_key + key, -infinity(), at);
+        activate_scores<Config, kSums>(at, sums[g]);
+        if (!is_whole) hide_outside<Config>(params, row, first_key + key, kHidden, at);
+        continue;
+      }
       const bool is_masked = first_key + key + Config::kPanelKeys > whole[g];
       // A score of -infinity adds less than a float of the sum resolves.
       if (is_masked) hide_keys<Config>(rows + g * kRows, first_key + key, -infinity(), at);
@@ -210,7 +241,9 @@ template <class Config>
 LSSAR_HOST void weigh_and_add(const AttentionParams& params, const RowPlace& place, int groups,
                               i64 first_key, int keys, RowState* rows,
                               ForwardScratch<Config>& scratch) {
-  float* const scores = scores_of<Config>(scratch, first_key);
+  float* const scores = scores_of<Config>(
+      scratch,
+      Config::kHasWindow ? forward_walk<Config>(params, place).place_of(first_key) : first_key);
   constexpr i64 kSlopes = i64{Config::kRows} * Config::kBlockKeys;  // of a group
   LiveSteps<Config::kBlockKeys> live[Config::kGroups];
   constexpr float kLeast = 0x1p-24f;
@@ -249,17 +282,34 @@ struct ForwardBlock {
                                        : Config::kGroups;
     num_rows = groups * Config::kRows;
     load_queries<Config>(params, place, num_rows, scratch.queries, rows);
+    if constexpr (Config::kHasWindow) {
+      seen = forward_walk<Config>(params, place).keys.end;
+      return;
+    }
     seen = 0;
     for (int r = 0; r < num_rows; ++r) seen = rows[r].seen > seen ? rows[r].seen : seen;
   }
 
+  LSSAR_HOST i64 first_block() const { return forward_walk<Config>(params, place).first(); }
+  LSSAR_HOST i64 step_from(i64 key) const { return forward_walk<Config>(params, place).step(key); }
+  // Whether pass 2 computes the block's activations again.
+  LSSAR_HOST bool is_again(i64 key) const {
+    return Config::kIsRange ||
+           forward_walk<Config>(params, place).place_of(key) >= Config::kKeptKeys;
+  }
+
   LSSAR_HOST int keys_of_block(i64 first_key) const {
+    if constexpr (Config::kHasWindow) {
+      const i64 left = forward_walk<Config>(params, place).end_of(first_key) - first_key;
+      return left < Config::kBlockKeys ? (int)left : Config::kBlockKeys;
+    }
     const i64 rest = seen - first_key;
     return rest < Config::kBlockKeys ? (int)rest : Config::kBlockKeys;
   }
 
   LSSAR_HOST void sum_activations() {
-    for (i64 key = 0; key < seen; key += Config::kBlockKeys)
+    for (i64 key = Config::kHasWindow ? first_block() : 0; key < seen;
+         key += Config::kHasWindow ? step_from(key) : Config::kBlockKeys)
       activate_block<Config, true>(params, place, groups, key, keys_of_block(key), rows, scratch);
   }
 
@@ -270,9 +320,10 @@ struct ForwardBlock {
       scratch.outputs[i] = 0.0f;
       if constexpr (Config::kSumsX) slope_scratch<Config>(scratch).outputs[i] = 0.0f;
     }
-    for (i64 key = 0; key < seen; key += Config::kBlockKeys) {
+    for (i64 key = Config::kHasWindow ? first_block() : 0; key < seen;
+         key += Config::kHasWindow ? step_from(key) : Config::kBlockKeys) {
       const int keys = keys_of_block(key);
-      if (Config::kIsRange || key >= Config::kKeptKeys)
+      if (Config::kHasWindow ? is_again(key) : Config::kIsRange || key >= Config::kKeptKeys)
         activate_block<Config, false>(params, place, groups, key, keys, rows, scratch);
       weigh_and_add<Config>(params, place, groups, key, keys, rows, scratch);
     }

@@ -52,6 +52,40 @@ LSSAR_HOST float sink_term(float logit, i64 visible, const RowStats& stats, floa
   return -epsilon * (sink == infinity() ? 1.0f : sink / stats.r);
 }
 
+// Moves what the row sees of a panel to its front, and returns how many keys that are.
+template <class Config>
+LSSAR_HOST int gather_seen(const SeenKeys& seen, i64 first_key, float* scores, float* products) {
+  int count = 0;
+  for (int key = 0; key < Config::kPanelKeys; ++key) {
+    scores[count] = scores[key];
+    products[count] = products[key];
+    count += seen.has_all(first_key + key, 1);
+  }
+  return count;
+}
+
+// The sums of epsilon's terms of a few rows, within windows.
+template <class Config>
+LSSAR_HOST void sum_window_epsilon(const AttentionParams& params, const RowPlace& place,
+                                   const GradientRows<Config::kRows>& rows,
+                                   GradientTile<Config>& tile, double (&sums)[Config::kRows]) {
+  const i64 slice = place.batch * params.kv_heads + place.kv_head;
+  const KeyWalk<Config, Config::kPanelKeys, Config::kPanelKeys> walk(params, place, Config::kRows);
+  for (i64 key = walk.first(); key < walk.keys.end; key += walk.step(key)) {
+    const float* const panel = key_panel<Config>(params, slice, key / Config::kPanelKeys);
+    multiply_panel<Config>(tile, rows, panel, tile.weights, tile.gradients);
+    for (int r = 0; r < Config::kRows; ++r) {
+      if (rows.visible[r] == 0) continue;
+      float* const scores = tile.weights + r * Config::kGradKeys;
+      float* const products = tile.gradients + r * Config::kGradKeys;
+      const int count = gather_seen<Config>(seen_window<Config>(params, place.first_row + r), key,
+                                            scores, products);
+      sums[r] += epsilon_sum<Config>(rows.constants[r], rows.visible[r], rows.visible[r] - count,
+                                     scores, products);
+    }
+  }
+}
+
 // The sums of epsilon's terms of a few rows, whose constants are written already.
 template <class Config>
 LSSAR_HOST void sum_epsilon(const AttentionParams& params, const RowPlace& place, int num_rows,
@@ -59,6 +93,8 @@ LSSAR_HOST void sum_epsilon(const AttentionParams& params, const RowPlace& place
   const i64 slice = place.batch * params.kv_heads + place.kv_head;
   GradientRows<Config::kRows> rows;
   load_gradient_rows<Config>(params, place, num_rows, tile, rows);
+  if constexpr (Config::kHasWindow)
+    return sum_window_epsilon<Config>(params, place, rows, tile, sums);
   for (i64 key = 0; key < rows.most; key += Config::kPanelKeys) {
     const float* const panel = key_panel<Config>(params, slice, key / Config::kPanelKeys);
     multiply_panel<Config>(tile, rows, panel, tile.weights, tile.gradients);

@@ -23,6 +23,8 @@ LSSAR_HOST void load_general_queries(const AttentionParams& params, const RowPla
     row = GeneralRow{};
     row.visible = i < seq_q<Config>(params) ? visible_keys<Config>(params, i) : 0;
     row.seen = seen_keys<Config>(params, row.visible);
+    if constexpr (Config::kHasWindow)
+      row.seen = row.visible == 0 ? 0 : seen_window<Config>(params, i).count();
     row.largest_score = row.highest = -infinity();
     row.lowest = infinity();
     row.score_scale = load_query<Config>(
@@ -46,11 +48,33 @@ struct GeneralBlock {
 
   // The scores of `row` from first_key on. Those of the first kKeptKeys keys have memory of their
   // own.
-  LSSAR_HOST ScoreRow scores_of(int row, i64 first_key) const {
-    const i64 kept = first_key < Config::kKeptKeys ? first_key : i64{Config::kKeptKeys};
-    const i64 left = seen - first_key;
-    return {scratch.scores + kept * kRows + row * Config::kPanelKeys, first_key,
-            left < Config::kBlockKeys ? (int)left : Config::kBlockKeys, kRows * Config::kPanelKeys};
+  LSSAR_HOST typename Select<Config::kHasWindow, WindowScores, ScoreRow>::Type scores_of(
+      int row, i64 first_key) const {
+    if constexpr (Config::kHasWindow) {
+      return window_scores_of(row, first_key);
+    } else {
+      const i64 kept = first_key < Config::kKeptKeys ? first_key : i64{Config::kKeptKeys};
+      const i64 left = seen - first_key;
+      return {scratch.scores + kept * kRows + row * Config::kPanelKeys, first_key,
+              left < Config::kBlockKeys ? (int)left : Config::kBlockKeys,
+              kRows * Config::kPanelKeys};
+    }
+  }
+
+  LSSAR_HOST KeyWalk<Config, Config::kBlockKeys, Config::kPanelKeys> walk() const {
+    return {params, place, kRows};
+  }
+  // Whether the pass with values computes the block's activations.
+  LSSAR_HOST bool is_again(i64 key) const {
+    return !Config::kHasPassOne || walk().place_of(key) >= Config::kKeptKeys;
+  }
+  LSSAR_HOST WindowScores window_scores_of(int row, i64 first_key) const {
+    const i64 slot = walk().place_of(first_key), left = walk().end_of(first_key) - first_key;
+    const i64 kept = slot < Config::kKeptKeys ? slot : i64{Config::kKeptKeys};
+    return {
+        {scratch.scores + kept * kRows + row * Config::kPanelKeys, first_key,
+         left < Config::kBlockKeys ? (int)left : Config::kBlockKeys, kRows * Config::kPanelKeys},
+        seen_window<Config>(params, place.first_row + row)};
   }
 
   // Computes activations of kBlockKeys keys. Those of an exponential stay scores.
@@ -80,7 +104,8 @@ struct GeneralBlock {
   }
 
   LSSAR_HOST void sum_activations() {
-    for (i64 key = 0; key < seen; key += Config::kBlockKeys) {
+    for (i64 key = Config::kHasWindow ? walk().first() : 0; key < seen;
+         key += Config::kHasWindow ? walk().step(key) : Config::kBlockKeys) {
       activate_block(key);
       for (int r = 0; r < kRows; ++r) add_activations<Config>(scores_of(r, key), rows[r]);
     }
@@ -101,10 +126,13 @@ struct GeneralBlock {
   LSSAR_HOST void add_values() {
     using Element = typename Config::Element;
     for (int i = 0; i < kRows * Config::kHeadDimVPadded; ++i) scratch.outputs[i] = 0.0f;
-    for (i64 key = 0; key < seen; key += Config::kBlockKeys) {
-      if (!Config::kHasPassOne || key >= Config::kKeptKeys) activate_block(key);
+    for (i64 key = Config::kHasWindow ? walk().first() : 0; key < seen;
+         key += Config::kHasWindow ? walk().step(key) : Config::kBlockKeys) {
+      if (Config::kHasWindow ? is_again(key) : !Config::kHasPassOne || key >= Config::kKeptKeys)
+        activate_block(key);
       for (int r = 0; r < kRows; ++r) {
-        const ScoreRow scores = scores_of(r, key);
+        const typename Select<Config::kHasWindow, WindowScores, ScoreRow>::Type scores =
+            scores_of(r, key);
         if constexpr (Config::kIsExponential && !kKnowsSums<Config>) rescale(r, scores);
         weigh<Config>(scores, rows[r]);
       }
@@ -153,6 +181,10 @@ struct GeneralBlock {
 
   LSSAR_HOST void load() {
     load_general_queries<Config, kRows>(params, place, scratch.queries, rows);
+    if constexpr (Config::kHasWindow) {
+      seen = walk().keys.end;
+      return;
+    }
     seen = 0;
     for (int r = 0; r < kRows; ++r) seen = rows[r].seen > seen ? rows[r].seen : seen;
   }

@@ -79,6 +79,8 @@ struct ScoreGradient {
 };
 
 // Turns a row's scores of a panel into M, and D into dS'', in place. `norms`: the keys' 1 / |k|.
+//
+// kHasWindow: the caller hides what the row does not see.
 template <class Config>
 LSSAR_CALLED void general_differentiate(const RowConstants& row, i64 visible, i64 first_key,
                                         const float* norms, float* weights, float* gradients) {
@@ -86,7 +88,8 @@ LSSAR_CALLED void general_differentiate(const RowConstants& row, i64 visible, i6
   const ScoreGradient<Config> of_row = {known, visible};
   LSSAR_UNROLL
   for (int c = 0; c < Config::kPanelKeys; c += Config::kLanes) {
-    const Ints<Config> is_seen = seen_lanes<Config>(visible - first_key - c);
+    const Ints<Config> is_seen = seen_lanes<Config>(
+        Config::kHasWindow ? Config::kPanelKeys - c : visible - first_key - c);
     Floats<Config> weight;
     const Floats<Config> gradient =
         of_row.of_scores(load<Config>(weights + c), load<Config>(gradients + c), weight) *

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "templates/cpu/general_scale.h"
+#include "templates/cpu/key_walk.h"
 
 namespace lssar_device {
 
@@ -34,6 +35,11 @@ struct ScoreRow {
   int pitch;
 };
 
+// kHasWindow: the same, and which keys of the call the row sees.
+struct WindowScores : ScoreRow {
+  SeenKeys seen;
+};
+
 // What is subtracted from scores: 0 before the first key, so that -infinity stays -infinity.
 LSSAR_HOST float origin_of(const GeneralRow& row) {
   return row.largest_score == -infinity() ? 0.0f : row.largest_score;
@@ -41,6 +47,8 @@ LSSAR_HOST float origin_of(const GeneralRow& row) {
 
 // Calls act(vector of numbers, which of their keys the row sees) for all of a row's scores, and
 // writes what it returns: as floats, or by store_weights (kAreWeights).
+//
+// kHasWindow: the scores are WindowScores.
 template <class Config, bool kAreWeights = false, class Act>
 LSSAR_HOST void change_scores(const ScoreRow& scores, const GeneralRow& row, const Act& act) {
   float* at = scores.first;
@@ -48,13 +56,17 @@ LSSAR_HOST void change_scores(const ScoreRow& scores, const GeneralRow& row, con
   for (int key = 0; key < scores.keys; key += Config::kPanelKeys) {
     LSSAR_UNROLL
     for (int c = 0; c < Config::kPanelKeys; c += Config::kLanes) {
-      const Floats<Config> x = act(load<Config>(at + c), seen_lanes<Config>(seen));
+      const Floats<Config> x = act(
+          load<Config>(at + c),
+          Config::kHasWindow ? window_lanes<Config>(static_cast<const WindowScores&>(scores).seen,
+                                                    scores.first_key + key + c)
+                             : seen_lanes<Config>(seen));
       if constexpr (kAreWeights) {
         store_weights<Config>(at, c / Config::kLanes, x);
       } else {
         store<Config>(at + c, x);
       }
-      seen -= Config::kLanes;
+      if constexpr (!Config::kHasWindow) seen -= Config::kLanes;
     }
     at += scores.pitch;
   }

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "templates/cpu/general_gradient.h"
+#include "templates/cpu/key_walk.h"
 #include "templates/cpu/lockstep.h"
 #include "templates/cpu/product.h"
 
@@ -89,6 +90,24 @@ LSSAR_HOST void hide_panel(const GradientRows<Config::kRows>& rows, i64 first_ke
   }
 }
 
+// The same within windows. `first_row`: the first of the rows.
+template <class Config>
+LSSAR_HOST void hide_panel_outside(const AttentionParams& params, i64 first_row,
+                                   const GradientRows<Config::kRows>& rows, i64 first_key,
+                                   float* weights, float* gradients) {
+  const bool is_whole =
+      seen_by_all<Config>(params, first_row, Config::kRows).has_all(first_key, Config::kPanelKeys);
+  if (is_whole && rows.least != 0) return;
+  for (int r = 0; r < Config::kRows; ++r) {
+    const bool is_hidden = rows.visible[r] == 0;
+    const SeenKeys seen =
+        is_hidden ? SeenKeys{0, 0, 0} : seen_window<Config>(params, first_row + r);
+    for_each_hidden<Config>(seen, first_key, [&](int key) {
+      weights[r * Config::kGradKeys + key] = gradients[r * Config::kGradKeys + key] = 0.0f;
+    });
+  }
+}
+
 // Turns scores into M, and D into dS'', in place.
 template <class Config>
 LSSAR_HOST void differentiate_panel(const GradientRows<Config::kRows>& rows, const float* panel,
@@ -124,6 +143,13 @@ LSSAR_HOST void differentiate_panel(const GradientRows<Config::kRows>& rows, con
   }
 }
 
+// Whether one of kRows rows sees a key of the panel.
+template <class Config>
+LSSAR_HOST bool sees_panel(const AttentionParams& params, i64 first_row, i64 first_key) {
+  return seen_by_some<Config>(params, first_row, Config::kRows)
+      .has_some(first_key, Config::kPanelKeys);
+}
+
 template <class Config>
 LSSAR_HOST void clear_panel(float* to) {
   for (int r = 0; r < Config::kRows; ++r)
@@ -143,7 +169,8 @@ LSSAR_CALLED void fill_tile(const AttentionParams& params, RowPlace place, int n
     for (int key = 0; key < Config::kGradKeys; key += Config::kPanelKeys) {
       float* const weights = tile.weights + group * Config::kGradKeys + key;
       float* const gradients = tile.gradients + group * Config::kGradKeys + key;
-      if (first_key + key >= rows.most) {
+      if (Config::kHasWindow ? !sees_panel<Config>(params, place.first_row, first_key + key)
+                             : first_key + key >= rows.most) {
         clear_panel<Config>(weights);
         clear_panel<Config>(gradients);
         continue;
@@ -159,9 +186,12 @@ LSSAR_CALLED void fill_tile(const AttentionParams& params, RowPlace place, int n
                                         gradients + r * Config::kGradKeys);
       } else {
         differentiate_panel<Config>(rows, panel, weights, gradients);
-        if (first_key + key + Config::kPanelKeys > rows.least)
+        if (!Config::kHasWindow && first_key + key + Config::kPanelKeys > rows.least)
           hide_panel<Config>(rows, first_key + key, weights, gradients);
       }
+      if constexpr (Config::kHasWindow)
+        hide_panel_outside<Config>(params, place.first_row, rows, first_key + key, weights,
+                                   gradients);
     }
     place.first_row += Config::kRows;
   }

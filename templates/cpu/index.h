@@ -34,7 +34,9 @@ struct SampleConfig {
   using Factors = typename VectorOf<kWidth>::Floats;
   static constexpr double kLogHeadDim = 3.1780538303479458;
   static constexpr i64 kSeqQ = 0, kSeqK = 0;
-  static constexpr bool kIsCausal = true;
+  static constexpr bool kIsCausal = true, kHasWindow = true;
+  static constexpr i64 kWindowLeft = 100, kWindowRight = 7, kWindowSinks = 4, kPrefix = 3;
+  static constexpr i64 kChunk = 512;
   static constexpr float kOffset = 1.0f;
   using Vector = typename VectorOf<kWidth>::Floats;
   // These only have to compile.

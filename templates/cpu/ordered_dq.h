@@ -30,6 +30,16 @@ LSSAR_HOST void clear_query_sums(const AttentionParams& params, const RowPlace& 
   if (row % Config::kGradRows == 0) *turn_of<Config>(params, place, row) = 0;
 }
 
+// The turn of a block of keys within windows: how many blocks before it have a key that one of the
+// tile's rows sees. REQUIRES: it has one too.
+template <class Config>
+LSSAR_HOST u32 window_turn(const AttentionParams& params, i64 first_row, i64 first_key) {
+  constexpr i64 kKeys = Config::kGradKeys;
+  const SeenKeys seen = seen_by_some<Config>(params, first_row, Config::kGradRows);
+  const i64 block = first_key / kKeys, of_head = (seen.head + kKeys - 1) / kKeys;
+  return (u32)(block < of_head ? block : of_head + block - most_of(seen.begin / kKeys, of_head));
+}
+
 // Waits until *turn is `mine`. After a while it yields the CPU: the thread that it waits for may
 // need it.
 LSSAR_HOST void wait_for_turn(const u32* turn, u32 mine) {
@@ -54,14 +64,18 @@ LSSAR_HOST void add_query_gradients(const AttentionParams& params, const RowPlac
   for (int i = 0; i < Config::kGradRows * kPitch; ++i) sums[i] = 0.0f;
   for (int group = 0; group < num_rows; group += Config::kRows) {
     const i64 last = place.first_row + group + Config::kRows - 1;
-    const i64 seen = visible_keys<Config>(params, last < last_row ? last : last_row) - first_key;
+    const i64 seen =
+        Config::kHasWindow
+            ? seen_window<Config>(params, last < last_row ? last : last_row).end - first_key
+            : visible_keys<Config>(params, last < last_row ? last : last_row) - first_key;
     const int steps = seen < 0 ? 0 : seen < Config::kGradKeys ? (int)seen : Config::kGradKeys;
     multiply_values<Config, Config::kRows, Config::kHeadDim, Config::kGradKeys, Config::kGradKeys,
                     1>(gradients + group * Config::kGradKeys, keys, params.k.row_stride, steps,
                        sums + group * kPitch);
   }
   u32* const turn = turn_of<Config>(params, place, place.first_row);
-  const u32 mine = (u32)(first_key / Config::kGradKeys);
+  const u32 mine = Config::kHasWindow ? window_turn<Config>(params, place.first_row, first_key)
+                                      : (u32)(first_key / Config::kGradKeys);
   wait_for_turn(turn, mine);
   float* const total = query_sums<Config>(params, flat_row<Config>(params, place, place.first_row));
   for (int i = 0; i < num_rows * kPitch; i += Config::kLanes)

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "templates/cpu/factors.h"
+#include "templates/cpu/key_walk.h"
 #include "templates/cpu/rows.h"
 #include "templates/cpu/shuffle.h"
 
@@ -69,10 +70,21 @@ LSSAR_HOST Floats<Config> pack_rows(const TensorRef& tensor, i64 batch, i64 head
   return pack_columns<Config, kDim, true>(from, tensor.row_stride, left > 0 ? (int)left : 0, to);
 }
 
+// Whether a query sees a key of the panel.
+template <class Config>
+LSSAR_HOST bool is_panel_seen(const AttentionParams& params, i64 first_key) {
+  const i64 queries = seq_q<Config>(params);
+  return queries > 0 &&
+         seen_by_some<Config>(params, 0, queries).has_some(first_key, Config::kPanelKeys);
+}
+
 // Keys past the end are zeros.
 template <class Config>
 LSSAR_HOST void pack_panel(const AttentionParams& params, i64 batch, i64 head, i64 first_key,
                            float* panel) {
+  if constexpr (Config::kHasWindow) {
+    if (!is_panel_seen<Config>(params, first_key)) return;
+  }
   const i64 keys = seq_k<Config>(params);
   for (int j = 0; j < Config::kPanelKeys; j += Config::kLanes) {
     float* const to = panel + j;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "templates/cpu/math.h"
+#include "templates/cpu/window.h"
 #include "templates/kernels/params.cuh"
 
 namespace lssar_device {
@@ -48,10 +49,21 @@ LSSAR_HOST i64 flat_row(const AttentionParams& params, const RowPlace& place, i6
   return (place.batch * params.heads + place.head) * seq_q<Config>(params) + row;
 }
 
+// What a row sees of all keys. For a range of keys, those of other ranges are among them.
+template <class Config>
+LSSAR_HOST SeenKeys window_of_row(const AttentionParams& params, i64 row) {
+  const i64 keys = Config::kIsRange ? params.num_keys : seq_k<Config>(params);
+  const i64 shift = Config::kIsRange ? params.query_shift : keys - seq_q<Config>(params);
+  return keys_seen_at<Config>(row + shift, keys);
+}
+
 // N_i: the keys that a query sees, from the first on. For a range of keys, all keys count, those of
 // other ranges too.
+//
+// kHasWindow: they are not the first ones. key_walk.h says which they are.
 template <class Config>
 LSSAR_HOST i64 visible_keys(const AttentionParams& params, i64 row) {
+  if constexpr (Config::kHasWindow) return window_of_row<Config>(params, row).count();
   const i64 keys = Config::kIsRange ? params.num_keys : seq_k<Config>(params);
   if constexpr (Config::kIsCausal) {
     const i64 shift = Config::kIsRange ? params.query_shift : keys - seq_q<Config>(params);

@@ -38,6 +38,16 @@ struct Constant {
   static constexpr bool kValue = kIs;
 };
 
+// Select<condition, A, B>::Type is A or B.
+template <bool kFirst, class A, class B>
+struct Select {
+  using Type = A;
+};
+template <class A, class B>
+struct Select<false, A, B> {
+  using Type = B;
+};
+
 // Vectors of kLanes floats, doubles, the bits of floats, and 16-bit words.
 template <int kLanes>
 struct VectorOf {

@@ -125,5 +125,19 @@ TEST(CpuRanges, OfExpressionsAddUp) {
   check_ranges(problem, sizes_with(1, 1, 1, 53, 337), {{}, {0, 256, 300}});
 }
 
+// N counts what a window leaves of all ranges. Windows begin and end in other ranges than the
+// first keys, which stay visible.
+TEST(CpuRanges, OfWindowsAddUp) {
+  LSSAR_NEEDS_CPU_KERNELS();
+  Problem problem = forward_problem(DType::kFp32, 24, 24, 15, true);
+  problem.window_left = 60;
+  problem.window_sinks = 5;
+  const Sizes sizes = sizes_with(1, 1, 1, 53, 337);
+  check_ranges(problem, sizes, {{}, {3, 40, 256}, {0, 290, 300, 336}});
+  problem.p = 0;
+  problem.score = *parse_score("softmax");
+  check_ranges(problem, sizes, {{3, 40, 256}, {290, 300}});
+}
+
 }  // namespace
 }  // namespace lssar

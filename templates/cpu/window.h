@@ -1,0 +1,60 @@
+// Windows: which keys a position sees where Config::kHasWindow says that it may not see all that
+// the causal mask leaves: the keys [0, head) and [begin, end).
+//
+//   [0, head)      the first kPrefix keys, and the first kWindowSinks of those before `end`
+//   [begin, end)   from kWindowLeft keys before it to kWindowRight behind it (-1: no limit), only
+//                  its own chunk of kChunk keys (0: no chunks), with a causal mask none behind it
+//
+// Both ranges of a later position begin and end later, or where they did. So the keys of several
+// positions follow from the first and the last of them.
+#pragma once
+
+#include "templates/cpu/types.h"
+
+namespace lssar_device {
+
+LSSAR_HOST i64 least_of(i64 a, i64 b) { return a < b ? a : b; }
+LSSAR_HOST i64 most_of(i64 a, i64 b) { return a > b ? a : b; }
+LSSAR_HOST i64 bounded(i64 x, i64 low, i64 high) { return x < low ? low : x < high ? x : high; }
+
+// The first key of a position's chunk. Positions before the first key have chunks without keys.
+template <class Config>
+LSSAR_HOST i64 chunk_begin(i64 position) {
+  const i64 chunk = position < 0 ? -((Config::kChunk - 1 - position) / Config::kChunk)
+                                 : position / Config::kChunk;
+  return chunk * Config::kChunk;
+}
+
+// 0 <= head <= begin; if end < begin, the second range is empty.
+struct SeenKeys {
+  i64 head, begin, end;
+
+  LSSAR_HOST i64 count() const { return head + most_of(end - begin, 0); }
+  // Whether one of the keys [first, first + count) is among them, or all are.
+  LSSAR_HOST bool has_some(i64 first, i64 count) const {
+    return first < head || (first < end && begin < first + count && begin < end);
+  }
+  LSSAR_HOST bool has_all(i64 first, i64 count) const {
+    return first + count <= head || (begin <= first && first + count <= end);
+  }
+};
+
+// What a position sees of all keys. end >= begin.
+template <class Config>
+LSSAR_HOST SeenKeys keys_seen_at(i64 position, i64 keys) {
+  i64 begin = 0, end = keys;
+  if constexpr (Config::kWindowLeft >= 0) begin = position - Config::kWindowLeft;
+  if constexpr (Config::kWindowRight >= 0) end = least_of(end, position + 1 + Config::kWindowRight);
+  if constexpr (Config::kIsCausal) end = least_of(end, position + 1);
+  if constexpr (Config::kChunk > 0) {
+    const i64 chunk = chunk_begin<Config>(position);
+    begin = most_of(begin, chunk);
+    end = least_of(end, chunk + Config::kChunk);
+  }
+  end = most_of(end, 0);
+  const i64 head = least_of(most_of(Config::kPrefix, least_of(Config::kWindowSinks, end)), keys);
+  begin = most_of(begin, head);
+  return {head, begin, most_of(begin, end)};
+}
+
+}  // namespace lssar_device
