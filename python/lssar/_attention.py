@@ -3,12 +3,12 @@
 Arguments like those of an earlier call, which were right, are not checked again.
 """
 
-from typing import Optional, Union
+from typing import Optional, Tuple, Union
 
 import torch
 from torch.overrides import handle_torch_function, has_torch_function
 
-from . import _check, _launch, _op, _plans, _reference, _rules, _sharding
+from . import _check, _launch, _op, _plans, _reference, _rules, _sharding, _varlen_op
 
 _DTYPES = (*_check.KERNEL_DTYPES, torch.float64)
 
@@ -24,6 +24,10 @@ def attention(
     scale: Optional[float] = None,
     score: "Union[str, _rules.Score, None]" = None,
     sink: Optional[torch.Tensor] = None,
+    window_size: Tuple[int, int] = (-1, -1),
+    window_sinks: int = 0,
+    prefix: int = 0,
+    chunk: int = 0,
 ) -> torch.Tensor:
     """LSSAR attention (p = 0: LSSA), or that of another score function, differentiable once.
 
@@ -52,6 +56,12 @@ def attention(
             exponential is added to the sum of every row. It has no value vector, and is
             differentiable. Scores with the field sink=per_head ("softmax,sink=per_head") need it.
             With other scores it must be None.
+        window_size: (left, right). Row i stands at position i + length_k - length_q, and sees from
+            `left` keys before its position to `right` keys after it, with `causal` none after it.
+            -1: no limit. N_i counts the keys that are left.
+        window_sinks: how many of the first keys neither window_size nor chunk hides.
+        prefix: how many of the first keys every row sees, `causal` or not.
+        chunk: rows see keys of their own chunk of so many positions only. 0: there are no chunks.
 
     Returns [batch, heads, length_q, dv] in the dtype of q, laid out in memory as q is: as
     [batch, length, heads, dim] where q is a view of that, else contiguous. Gradients likewise.
@@ -66,6 +76,11 @@ def attention(
         score, p = _rules.score_of(score, p)
     else:
         score, p = "", _rules.DEFAULT_POWER if p is None else p
+    if window_size != (-1, -1) or window_sinks or prefix or chunk:
+        window = _rules.window_of(window_size, window_sinks, prefix, chunk)
+        if window:
+            _rules.check_layout(layout, scale, _shapes(q, k, v), score)
+            return _within_window(q, k, v, causal, p, offset, layout, score, sink, window)
     if layout != "bhld" or scale is not None:
         return _with_layout(q, k, v, causal, p, offset, layout, scale, score, sink)
     if _op.is_plain_call(q, k, v, sink):
@@ -81,18 +96,49 @@ def attention(
         return _checked_attention(q, k, v, causal, p, offset, score, sink)
 
 
-def _with_layout(q, k, v, causal, p, offset, layout, scale, score, sink):
+def _shapes(q, k, v):
     inputs = {"q": q, "k": k, "v": v}
     dense = {n: x for n, x in inputs.items() if isinstance(x, torch.Tensor) and not x.is_nested}
-    shapes = {name: x.shape for name, x in dense.items()}
-    _rules.check_layout(layout, scale, shapes, score)
+    return {name: x.shape for name, x in dense.items()}
+
+
+def _within_window(q, k, v, causal, p, offset, layout, score, sink, window):
+    """By the operators of sequences, all of one length. Those of torch.ops.lssar.forward have no
+    windows, because programs that were exported name their arguments."""
+    if has_torch_function((q, k, v, sink)):
+        left, right, sinks, prefix, chunk = window
+        options = {"causal": causal, "p": p, "offset": offset, "layout": layout, "score": score}
+        options |= {"sink": sink, "window_size": (left, right), "window_sinks": sinks}
+        options |= {"prefix": prefix, "chunk": chunk}
+        return handle_torch_function(attention, (q, k, v, sink), q, k, v, **options)
+    if layout == "blhd" and all(isinstance(x, torch.Tensor) for x in (q, k, v)):
+        q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    q, k, v = _checked(q, k, v, causal, p, offset, score, sink)
+    if q.dtype == torch.float64:
+        o = _reference.attention(q, k, v, causal, p, float(offset), score, sink, window)
+        return o.transpose(1, 2) if layout == "blhd" else o
+    if _sharding.is_distributed(q):
+        raise TypeError("q: a DTensor; must be a plain tensor for attention within a window")
+    lengths = _varlen_op.Lengths(q.shape[0], q.shape[2], k.shape[2], None, None, None, None)
+    options = _varlen_op.Options(causal, p, float(offset), score, window)
+    rows = [_varlen_op.plain_rows(x.transpose(1, 2)) for x in (q, k, v)]
+    o = _varlen_op.attend(*rows, lengths, options, sink, "attention within a window")
+    if layout == "blhd":
+        return o
+    o = o.transpose(1, 2)
+    return o if q.stride(1) < q.stride(2) else o.contiguous()
+
+
+def _with_layout(q, k, v, causal, p, offset, layout, scale, score, sink):
+    _rules.check_layout(layout, scale, _shapes(q, k, v), score)
     if layout == "bhld":
         return attention(q, k, v, causal, p, offset, score=score, sink=sink)
     q, k, v = (x.transpose(1, 2) if hasattr(x, "transpose") else x for x in (q, k, v))
     return attention(q, k, v, causal, p, offset, score=score, sink=sink).transpose(1, 2)
 
 
-def _checked_attention(q, k, v, causal, p, offset, score, sink):
+def _checked(q, k, v, causal, p, offset, score, sink):
+    """q, k, v as they are computed with."""
     for name, x in (("q", q), ("k", k), ("v", v)):
         if not isinstance(x, torch.Tensor):
             raise TypeError(f"{name}: {type(x).__name__}; must be a torch.Tensor")
@@ -103,12 +149,18 @@ def _checked_attention(q, k, v, causal, p, offset, score, sink):
         _check.check_tensors(q, k, v, _DTYPES)
         _check.check_sink(sink, q, score, p, float(offset))
     if q.dtype == torch.float64:
+        _plans.check_score(score, p, float(offset))
+    return q, k, v
+
+
+def _checked_attention(q, k, v, causal, p, offset, score, sink):
+    q, k, v = _checked(q, k, v, causal, p, offset, score, sink)
+    if q.dtype == torch.float64:
         if _sharding.is_distributed(q):
             raise TypeError(
                 "q: a DTensor of torch.float64; DTensors must be float16, bfloat16 or float32: the "
                 "definition, which float64 goes through, is computed on plain tensors"
             )
-        _plans.check_score(score, p, float(offset))
         return _reference.attention(q, k, v, causal, p, float(offset), score, sink)
     # Here, where autograd sees it: the backward then has the copy too.
     q, k, v = _with_plain_rows(q), _with_plain_rows(k), _with_plain_rows(v)

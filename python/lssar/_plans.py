@@ -89,8 +89,8 @@ class Context:
 
     def plan(self, key):
         """The plan of key = (training, dtype, head_dim, head_dim_v, heads, kv_heads, causal, p,
-        offset, score, alignment), and True behind it for calls of sequences; dtype one of
-        _structs.DTYPE_*, score as _rules.score_of says; not prepared."""
+        offset, score, alignment), and behind it for calls of sequences True and the window; dtype one
+        of _structs.DTYPE_*, score and window as _rules.score_of and window_of say; not prepared."""
         plan = self._plans.get(key)
         if plan is None:
             with self._lock:
@@ -133,7 +133,9 @@ def _problem(
     score,
     alignment,
     varlen=False,
+    window=(),
 ):
+    left, right, sinks, prefix, chunk = window or (0,) * 5
     return _structs.sized(
         _structs.Problem,
         passes=_structs.PASS_FORWARD_TRAIN | _structs.PASS_BACKWARD
@@ -150,6 +152,12 @@ def _problem(
         alignment=alignment,
         score=score.encode() or None,
         varlen=int(varlen),
+        has_window=int(bool(window)),
+        window_left=left,
+        window_right=right,
+        window_sinks=sinks,
+        prefix=prefix,
+        chunk=chunk,
     )
 
 

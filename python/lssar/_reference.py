@@ -28,10 +28,32 @@ def visible_keys(len_q, len_k, causal, device=None):
     return (torch.arange(len_q, device=device) + 1 + len_k - len_q).clamp(0, len_k)
 
 
-def attention(q, k, v, causal=False, p=15, offset=1.0, score="", sink=None):
+def keys_in_window(len_q, len_k, causal, window, device=None):
+    """Which keys the queries see, [len_q, len_k]. `window`: as _rules.window_of says."""
+    left, right, sinks, prefix, chunk = window
+    key = torch.arange(len_k, device=device)
+    position = torch.arange(len_q, device=device)[:, None] + len_k - len_q
+    is_before = torch.ones(len_q, len_k, dtype=torch.bool, device=device)  # the end of the window
+    is_behind = is_before  # its begin
+    if causal:
+        is_before = is_before & (key <= position)
+    if right >= 0:
+        is_before = is_before & (key <= position + right)
+    if left >= 0:
+        is_behind = is_behind & (key >= position - left)
+    if chunk > 0:
+        begin = position.div(chunk, rounding_mode="floor") * chunk
+        is_before, is_behind = is_before & (key < begin + chunk), is_behind & (key >= begin)
+    return (key < prefix) | (is_before & (is_behind | (key < sinks)))
+
+
+def attention(q, k, v, causal=False, p=15, offset=1.0, score="", sink=None, window=()):
     """o of tensors [batch, heads, length, dim], in their dtype. `score`: the library's text; sink:
     [heads], where the score function has one."""
     k, v = with_all_heads(k, q), with_all_heads(v, q)
+    if window:
+        sees = keys_in_window(q.shape[2], k.shape[2], causal, window, q.device)
+        return weights(q, k, sees.sum(dim=-1), p, offset, score, sink, sees) @ v
     n = visible_keys(q.shape[2], k.shape[2], causal, q.device)
     return weights(q, k, n, p, offset, score, sink) @ v
 
@@ -41,14 +63,16 @@ def with_all_heads(x, q):
     return x.repeat_interleave(q.shape[1] // x.shape[1], dim=1)
 
 
-def weights(q, k, n, p, offset, score, sink):
+def weights(q, k, n, p, offset, score, sink, sees=None):
     """The weights that o sums values with, [batch, heads, rows, length_k].
 
-    q may be some of the rows. n: the keys that each of these sees, [rows]. k has all heads.
+    q may be some of the rows. n: how many keys each of these sees, [rows]. sees: which ones, [rows,
+    length_k]; None: the first. k has all heads.
     """
     fields = score_fields(score or "lssar")
     n = n[:, None]
-    sees = torch.arange(k.shape[2], device=q.device) < n
+    if sees is None:
+        sees = torch.arange(k.shape[2], device=q.device) < n
     n = n.to(q.dtype)
     s = _score(fields, q, k, n)
     if sink is None:

@@ -11,6 +11,7 @@ from typing import Optional, Union
 MAX_POWER = 1024
 MAX_HEAD_DIM = 256
 MAX_OFFSET = 1000000
+MAX_LENGTH = 2**31 - 1
 HEAD_DIMS = f"a multiple of 8 from 8 to {MAX_HEAD_DIM}"
 LAYOUTS = {
     "bhld": "[batch, heads, length, dim]",
@@ -140,6 +141,30 @@ def check_scalars(causal, p, offset):
         raise TypeError(f"offset: {offset!r}; must be a number")
     if not 0 <= offset <= MAX_OFFSET:  # a NaN is not
         raise ValueError(f"offset: {offset}; must be from 0 to {MAX_OFFSET}")
+
+
+def _window_number(name, value, least, meaning):
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name}: {value!r}; must be an int from {least} to {MAX_LENGTH}{meaning}")
+    if not least <= value <= MAX_LENGTH:
+        raise ValueError(f"{name}: {value}; must be from {least} to {MAX_LENGTH}{meaning}")
+    return value
+
+
+def window_of(window_size, window_sinks, prefix, chunk):
+    """(left, right, sinks, prefix, chunk), or () where they limit nothing. Says what is wrong."""
+    is_pair = isinstance(window_size, (tuple, list)) and len(window_size) == 2
+    if not is_pair:
+        raise TypeError(f"window_size: {window_size!r}; must be a pair of ints, (left, right)")
+    all_keys = ", or -1 for no limit"
+    window = (
+        _window_number("window_size[0]", window_size[0], -1, all_keys),
+        _window_number("window_size[1]", window_size[1], -1, all_keys),
+        _window_number("window_sinks", window_sinks, 0, ""),
+        _window_number("prefix", prefix, 0, ""),
+        _window_number("chunk", chunk, 0, ", 0 for no chunks"),
+    )
+    return () if window == (-1, -1, 0, 0, 0) else window
 
 
 def score_of(score, p):

@@ -78,6 +78,13 @@ class Problem(ctypes.Structure):
         ("score", ctypes.c_char_p),
         ("varlen", ctypes.c_int32),
         ("reserved2", ctypes.c_int32),
+        ("has_window", ctypes.c_int32),
+        ("reserved3", ctypes.c_int32),
+        ("window_left", ctypes.c_int64),
+        ("window_right", ctypes.c_int64),
+        ("window_sinks", ctypes.c_int64),
+        ("prefix", ctypes.c_int64),
+        ("chunk", ctypes.c_int64),
     ]
 
 

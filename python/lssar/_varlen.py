@@ -2,14 +2,13 @@
 layouts are those of FlashAttention's functions.
 """
 
-from typing import Optional, Union
+from typing import Optional, Tuple, Union
 
 import torch
 
 from . import _attention, _check, _rules
 from ._varlen_op import Lengths, Options, attend, plain_rows
 
-_MAX_LENGTH = 2**31 - 1
 _RANKS = {3: "[total, heads, dim]", 4: "[batch, length, heads, dim]"}
 
 
@@ -46,8 +45,8 @@ def check_tensors(q, k, v, rank, options, sink):
 def _longest(name, given, cu):
     if given is None:
         return max(int((cu[1:] - cu[:-1]).max()), 0) if cu.shape[0] > 1 else 0
-    if not isinstance(given, int) or isinstance(given, bool) or not 0 <= given <= _MAX_LENGTH:
-        raise ValueError(f"{name}: {given!r}; must be an int from 0 to {_MAX_LENGTH}, or None")
+    if not isinstance(given, int) or isinstance(given, bool) or not 0 <= given <= _rules.MAX_LENGTH:
+        raise ValueError(f"{name}: {given!r}; must be an int from 0 to {_rules.MAX_LENGTH}, or None")
     return given
 
 
@@ -66,6 +65,10 @@ def varlen_attention(
     sink: Optional[torch.Tensor] = None,
     seqused_q: Optional[torch.Tensor] = None,
     seqused_k: Optional[torch.Tensor] = None,
+    window_size: Tuple[int, int] = (-1, -1),
+    window_sinks: int = 0,
+    prefix: int = 0,
+    chunk: int = 0,
 ) -> torch.Tensor:
     """lssar.attention over sequences that are packed one after another, differentiable once.
 
@@ -82,6 +85,7 @@ def varlen_attention(
         p, offset, score, sink: as for lssar.attention. N_i counts keys of the row's own sequence.
         seqused_q, seqused_k: [sequences], int32: how many rows of each sequence are used, from its
             first on. None: all.
+        window_size, window_sinks, prefix, chunk: as for lssar.attention, in the row's own sequence.
 
     Returns [total_q, heads, dv] in the dtype of q. Rows that are in no sequence are 0, and so are
     gradients of such rows.
@@ -91,7 +95,8 @@ def varlen_attention(
     score, p = _rules.score_of(score, p)
     if all(isinstance(x, torch.Tensor) for x in (q, k, v)):
         q, k, v = _attention.follow_autocast(q, k, v)
-    options = Options(causal, p, offset, score)
+    window = _rules.window_of(window_size, window_sinks, prefix, chunk)
+    options = Options(causal, p, offset, score, window)
     check_tensors(q, k, v, 3, options, sink)
     if not isinstance(cu_seqlens_q, torch.Tensor) or cu_seqlens_q.dim() != 1:
         raise TypeError(f"cu_seqlens_q: {cu_seqlens_q!r}; must be a torch.Tensor [sequences + 1]")

@@ -1,10 +1,11 @@
-"""Calls of sequences of their own lengths, differentiable: the library's "Sequences" (lssar.h).
+"""Calls of sequences of their own lengths, differentiable: the library's "Sequences" (lssar.h). Also
+calls of one length within a window.
 
 As in _op there are two ways to the same kernels: an autograd.Function for plain calls, and operators,
 for torch 2.5 and later, where something looks at operators: torch.compile, modes, torch.func.vmap.
 """
 
-from typing import NamedTuple, Optional, Tuple
+from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
@@ -17,6 +18,7 @@ class Options(NamedTuple):
     p: int
     offset: float
     score: str
+    window: Sequence[int] = ()  # as _rules.window_of says
 
 
 class Lengths(NamedTuple):
@@ -30,8 +32,14 @@ class Lengths(NamedTuple):
     used_q: Optional[torch.Tensor]
     used_k: Optional[torch.Tensor]
 
+    def are_given(self):
+        """If not, all sequences have the lengths of the tensors."""
+        return any(x is not None for x in self[3:])
+
     def leave_rows(self, x, cu, used):
         """Whether some rows of x are in no sequence, or may be: a look at a GPU's memory waits."""
+        if cu is None and used is None:
+            return False
         if x.device.type != "cpu":
             return True
         return used is not None or cu is not None and not (cu[0] == 0 and cu[-1] == x.shape[0])
@@ -80,7 +88,7 @@ def _rows(x):
 
 def _problem(q, k, v, options):
     heads, kv_heads = q.shape[-2], k.shape[-2]
-    return (_launch.DTYPES[q.dtype], q.shape[-1], v.shape[-1], heads, kv_heads, *options)
+    return (_launch.DTYPES[q.dtype], q.shape[-1], v.shape[-1], heads, kv_heads, *options[:4])
 
 
 def _run(name, q, k, v, lengths, options, sink, saved=None, **more):
@@ -89,11 +97,14 @@ def _run(name, q, k, v, lengths, options, sink, saved=None, **more):
     `saved`: for the backward, what the forward for training saved; else None.
     """
     alignment = _alignment((q, k, v, *more.values()))
-    key = (name != "forward", *_problem(q, k, v, options), alignment, True)
+    varlen, window = lengths.are_given(), tuple(options.window)
+    key = (name != "forward", *_problem(q, k, v, options), alignment, varlen, window)
     plan = _plans.plan(q.device.type, q.device.index or 0, key)
     plan.prepare()
     sizes = (lengths.batch, q.shape[-2], k.shape[-2], lengths.max_q, lengths.max_k)
-    bytes_o, bytes_stats, bytes_x, workspace_bytes = plan.varlen_needs(sizes, _rows(q), _rows(k))
+    totals = (_rows(q), _rows(k)) if varlen else (0, 0)
+    needs = plan.varlen_needs(sizes, *totals) if varlen else plan.needs(sizes)
+    bytes_o, bytes_stats, bytes_x, workspace_bytes = needs
     if saved is None and name == "forward_train":
         saved = q.new_empty(_saved_size(q, v, options), dtype=torch.int32)
     at = _address(saved)
@@ -112,8 +123,7 @@ def _run(name, q, k, v, lengths, options, sink, saved=None, **more):
         _address(sink),
         _address(more.get("grad_sink")),
         *(_address(x) for x in lengths[3:]),
-        _rows(q),
-        _rows(k),
+        *totals,
     )
     library().check(getattr(library(), f"execute_{name}")(plan.handle, call))
     return saved
@@ -207,10 +217,10 @@ def _define_operators():
     def forward_train(
         q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sink: Maybe, cu_q: Maybe, cu_k: Maybe,
         used_q: Maybe, used_k: Maybe, batch: int, max_q: int, max_k: int, causal: bool, p: int,
-        offset: float, score: str,
+        offset: float, score: str, window: List[int],
     ) -> Tensors:  # fmt: skip
         lengths = Lengths(batch, max_q, max_k, cu_q, cu_k, used_q, used_k)
-        options = Options(causal, p, offset, score)
+        options = Options(causal, p, offset, score, window)
         return _forward("forward_train", q, k, v, lengths, options, sink)
 
     @forward_train.register_fake
@@ -223,9 +233,10 @@ def _define_operators():
         grad_o: torch.Tensor, saved: torch.Tensor, q: torch.Tensor, k: torch.Tensor,
         v: torch.Tensor, sink: Maybe, cu_q: Maybe, cu_k: Maybe, used_q: Maybe, used_k: Maybe,
         batch: int, max_q: int, max_k: int, causal: bool, p: int, offset: float, score: str,
+        window: List[int],
     ) -> Grads:  # fmt: skip
         lengths = Lengths(batch, max_q, max_k, cu_q, cu_k, used_q, used_k)
-        options = Options(causal, p, offset, score)
+        options = Options(causal, p, offset, score, window)
         grads = _backward(grad_o, saved, q, k, v, lengths, options, sink)
         return grads if sink is not None else (*grads, q.new_empty(0))
 
