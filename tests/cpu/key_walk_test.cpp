@@ -102,7 +102,9 @@ TYPED_TEST(KeyWalks, VisitEveryKeyThatARowSeesOnce) {
           is_seen =
               is_seen || visible_keys(TypeParam::problem(), lengths.q, lengths.k, row).has(key);
         ASSERT_LE(visits[static_cast<size_t>(key)], 1);
-        if (is_seen) ASSERT_EQ(visits[static_cast<size_t>(key)], 1) << first_row << " " << key;
+        if (is_seen) {
+          ASSERT_EQ(visits[static_cast<size_t>(key)], 1) << first_row << " " << key;
+        }
       }
     }
   }
@@ -119,9 +121,11 @@ TYPED_TEST(KeyWalks, RowsTogether) {
       for (int64_t key = 0; key < lengths.k; key += kPanel)
         for (int64_t row = first; row < std::min(first + kRows, lengths.q); ++row) {
           const VisibleKeys keys = visible_keys(TypeParam::problem(), lengths.q, lengths.k, row);
-          if (sees(keys, key, kPanel)) ASSERT_TRUE(some.has_some(key, kPanel));
-          if (all.has_all(key, kPanel))
-            for (int64_t i = key; i < key + kPanel; ++i) ASSERT_TRUE(keys.has(i));
+          if (sees(keys, key, kPanel)) {
+            ASSERT_TRUE(some.has_some(key, kPanel));
+          }
+          for (int64_t i = key; all.has_all(key, kPanel) && i < key + kPanel; ++i)
+            ASSERT_TRUE(keys.has(i));
         }
     }
   }
