@@ -5,7 +5,7 @@ import math
 import statistics
 from typing import Callable, Optional, Sequence
 
-from .evidence_runs import TABLES
+from .evidence_runs import SEEDS, TABLES
 
 # values(group, attention, key): for each seed the values at every length.
 Values = Callable[..., list[list[float]]]
@@ -55,10 +55,10 @@ def comparison(values: Values, group: str) -> str:
     """A sentence: the rank correlation with the paper's losses at 8 x."""
     column = COLUMNS[group][1]
     runs = {name: values(group, name, "loss") for name in PAPER_AT_8}
-    runs = {name: seeds for name, seeds in runs.items() if seeds}
+    runs = {name: seeds for name, seeds in runs.items() if len(seeds) == len(SEEDS)}
     count = len(runs)
     if count < 4:
-        return "too few attentions have runs"
+        return "too few attentions have all seeds"
     paper = [PAPER_AT_8[name] for name in runs]
     mean = spearman(paper, [statistics.fmean(run[column] for run in seeds) for seeds in runs.values()])
     by_seed = zip(*([run[column] for run in seeds] for seeds in runs.values()))
@@ -67,27 +67,29 @@ def comparison(values: Values, group: str) -> str:
     return f"{mean:.2f} for {count} attentions ({each} by seed); {share:.1f} % of all orders reach it"
 
 
-def _row(values: Values, name: str, title: str, order: Sequence[Optional[tuple[float, float]]]) -> str:
+def _row(values: Values, name: str, title: str, places: Optional[Sequence[float]]) -> str:
+    """A line of the grid. places: the ranks at 1 x and 8 x; None: seeds are missing."""
     seeds = values("tables", name, "loss")
     cells = [str(len(seeds))]
-    for column, rank in zip(zip(*seeds), order or ()):
-        shown = f"{statistics.fmean(column):.3f} ({min(column):.3f} to {max(column):.3f})"
-        cells += [shown, f"{rank:g}"]
+    for i, column in enumerate(zip(*seeds)):
+        cells.append(f"{statistics.fmean(column):.3f} ({min(column):.3f} to {max(column):.3f})")
+        cells.append(f"{places[i]:g}" if places else "-")
     paper = PAPER_AT_8.get(name)
     return f"| {title} | " + " | ".join([*cells, "-" if paper is None else f"{paper:.2f}"]) + " |"
 
 
 def grid(values: Values, number: int, title_of: Callable[[str], str]) -> str:
-    """One of the paper's tables: our losses at 1 x and 8 x with their ranks, and the paper's at 8 x."""
-    means = {}
-    for name in TABLES[number]:
-        seeds = values("tables", name, "loss")
-        if seeds:
-            means[name] = [statistics.fmean(column) for column in zip(*seeds)]
-    if not means:
-        return "No run is done yet.\n"
+    """One of the paper's tables: our losses at 1 x and 8 x, their ranks among the attentions that have
+    all seeds, and the paper's losses at 8 x."""
+    runs = {name: values("tables", name, "loss") for name in TABLES[number]}
+    means = {
+        name: [statistics.fmean(column) for column in zip(*seeds)]
+        for name, seeds in runs.items()
+        if len(seeds) == len(SEEDS)
+    }
+    columns = [ranks(column) for column in zip(*means.values())]
+    places = dict(zip(means, zip(*columns)))
     lines = ["| | seeds | loss at 1 x | rank | loss at 8 x | rank | the paper's at 8 x |"]
     lines.append("| --- " * 7 + "|")
-    orders = zip(*(ranks(column) for column in zip(*means.values())))
-    lines += [_row(values, name, title_of(name), order) for name, order in zip(means, orders)]
-    return "\n".join(lines) + "\n"
+    lines += [_row(values, x, title_of(x), places.get(x)) for x, seeds in runs.items() if seeds]
+    return "\n".join(lines) + "\n" if len(lines) > 2 else "No run is done yet.\n"
