@@ -3,12 +3,13 @@
 import json
 import pathlib
 import statistics
-from typing import Any, Optional, Sequence
+from typing import Any, Callable, Optional, Sequence
 
 from ..gpt import plot
-from . import precision
+from . import precision, step_time
 from .evidence_claims import claims
-from .evidence_runs import GROUPS, SEEDS, Spec
+from .evidence_runs import GROUPS, SEEDS, TABLES, Spec
+from .evidence_tables import COLUMNS, comparison, grid
 
 TITLES = {
     "softmax": "softmax",
@@ -16,6 +17,21 @@ TITLES = {
     "lssa": "LSSA",
     "sigmoid_l1": "sigmoid, l1",
     "relu_l1": "ReLU, l1",
+    "softmax_inverse": "softmax, inverse: -P",
+    "softmax_recentred": "softmax, re-centred: P - b / N",
+    "softmax_recentred_l1": "softmax, re-centred, l1",
+    "identity_l1": "softmax without exp",
+    "exp": "softmax without its norm",
+    "identity": "softmax without both",
+    "relu_squared_l1": "ReLU², l1",
+    "relu6_l1": "ReLU6, l1",
+    "gelu_l1": "GELU, l1",
+    "softplus_l1": "softplus, l1",
+    "mish_l1": "Mish, l1",
+    "sigmoid_unbiased_l1": "sigmoid, l1, no bias",
+    "sigmoid": "sigmoid",
+    "relu_length": "ReLU over N",
+    "relu_sqrt_length": "ReLU over √(N / 2)",
 }
 Rows = Sequence[tuple[str, Optional[int]]]  # attentions, and the p they are read with
 PLOTTED = ("softmax", "softmax_entropy", "lssa", "lssar_p3", "lssar_p15")
@@ -23,8 +39,13 @@ PLOT_TITLES = {"softmax_entropy": "softmax, log N"}  # what has room beside a li
 PAPER = """| length | 1K (1 x) | 2K | 4K | 8K |
 | --- | --- | --- | --- | --- |
 | softmax | 3.19 | 4.17 | 5.45 | 6.28 |
+| sigmoid | 3.19 | 7.46 | 11.84 | 14.50 |
+| ReLU over N | 3.21 | 6.27 | 8.50 | 10.35 |
+| LSSA | 3.19 | 4.13 | 5.30 | 5.94 |
+| LSSAR, p = 3 | 3.18 | 4.24 | 5.41 | 6.30 |
 | LSSAR, p = 15 | 3.19 | 3.19 | 3.23 | 3.32 |
-| LSSAR, p = 3 | - | 4.24 | 5.41 | 6.30 |
+| softmax, p = 15 | - | - | - | 7.02 |
+| sigmoid, l1, p = 15 | - | - | - | 3.86 |
 """
 
 
@@ -110,10 +131,11 @@ def loss_plot(runs: Runs) -> Optional[str]:
     return plot.draw([{**run, **sizes} for run in drawn])
 
 
-def precision_table(path: pathlib.Path) -> str:
+def measured(path: pathlib.Path, table_of: Callable[[dict[str, Any]], str]) -> str:
+    """The table of a measurement's file."""
     if not path.exists():
         return "Not measured yet.\n"
-    return precision.table(json.loads(path.read_text(encoding="utf-8")))
+    return table_of(json.loads(path.read_text(encoding="utf-8")))
 
 
 def list_of_runs(runs: Runs, listed: list[Spec]) -> str:
@@ -135,12 +157,10 @@ def write_page(path: pathlib.Path, listed: list[Spec], finished: list[dict[str, 
     own = [(attention, None) for attention in GROUPS["length"].attentions]
     reread = [(a, p) for a in ("softmax", "softmax_entropy", "lssa") for p in (None, 3, 15)]
     few = [(attention, None) for attention in GROUPS["passkey"].attentions]
-    drawn = loss_plot(runs)
-    image = ""
+    drawn, image, evidence = loss_plot(runs), "", path.parent / "evidence"
     if drawn:
-        folder = path.parent / "evidence"
-        folder.mkdir(exist_ok=True)
-        (folder / "loss_by_length.svg").write_text(drawn, encoding="utf-8")
+        evidence.mkdir(exist_ok=True)
+        (evidence / "loss_by_length.svg").write_text(drawn, encoding="utf-8")
         image = "![Loss by length](evidence/loss_by_length.svg)\n"
     parts = {
         "done": str(len(finished)),
@@ -152,9 +172,12 @@ def write_page(path: pathlib.Path, listed: list[Spec], finished: list[dict[str, 
         "passkey": table(runs, "passkey", "accuracy", few),
         "passkey_reread": table(runs, "passkey", "accuracy", reread),
         "stability": stability_table(runs),
-        "precision": precision_table(path.parent / "evidence" / "precision" / "cpu.json"),
+        "precision": measured(evidence / "precision" / "cpu.json", precision.table),
+        "step_time": measured(evidence / "step_time" / "cpu.json", step_time.table),
         "claims": claims(runs.values, runs.norms),
         "paper": PAPER,
+        **{f"table{number}": grid(runs.values, number, title_of) for number in TABLES},
+        **{f"ranks_{group}": comparison(runs.values, group) for group in COLUMNS},
         "runs": list_of_runs(runs, listed),
     }
     text = (pathlib.Path(__file__).parent / "extrapolation.md.in").read_text(encoding="utf-8")

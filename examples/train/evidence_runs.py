@@ -18,6 +18,8 @@ from .log import Log
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SEEDS = (1, 2, 3)
+_PLAIN = "scale=inv_sqrt_dim,qk_norm=false"  # of scores, as softmax has it
+_ACTIVATIONS = ("relu_squared", "relu6", "gelu", "softplus", "mish")
 # Names of attentions on the page: model.attention and model.p.
 ATTENTIONS: dict[str, tuple[str, int]] = {
     "softmax": ("softmax", 0),
@@ -31,10 +33,30 @@ ATTENTIONS: dict[str, tuple[str, int]] = {
     "sigmoid_l1_p15": ("sigmoid_l1", 15),
     "relu_l1": ("relu_l1", 0),
     **{f"{name}_p{p}": (name, p) for name in ("lssar", "softmax") for p in (1, 100, 1000)},
+    # What else the paper's tables have: forms of softmax, activations with l1, others without softmax.
+    "softmax_inverse": ("softmax,psi=-x/N", 0),
+    "softmax_recentred": ("softmax,psi=(x-b)/N", 0),
+    "softmax_recentred_l1": ("softmax,psi=x-b,psi_normalizer=sum_abs", 0),
+    "identity": (f"{_PLAIN},phi=identity,normalizer=none", 0),
+    "identity_l1": (f"{_PLAIN},phi=identity,normalizer=sum_abs", 0),
+    "exp": (f"{_PLAIN},phi=exp,normalizer=none", 0),
+    **{f"{phi}_l1": (f"{_PLAIN},phi={phi},normalizer=sum_abs", 0) for phi in _ACTIVATIONS},
+    "sigmoid_unbiased_l1": (f"{_PLAIN},phi=sigmoid,normalizer=sum_abs", 0),
+    "sigmoid": ("sigmoid", 0),
+    "relu_length": (f"{_PLAIN},phi=relu,normalizer=length", 0),
+    "relu_sqrt_length": (f"{_PLAIN},phi=relu,normalizer=sqrt_length", 0),
 }
 _ALL = tuple(ATTENTIONS)[:10]
 _FEW = ("softmax", "softmax_entropy", "lssa", "lssar_p3", "lssar_p15", "softmax_p15")
 _POWERS = tuple(f"{name}_p{p}" for name in ("lssar", "softmax") for p in (1, 3, 15, 100, 1000))
+# The rows of the paper's tables 1 to 4.
+TABLES: dict[int, tuple[str, ...]] = {
+    1: ("softmax", "softmax_inverse", "softmax_recentred", "softmax_recentred_l1"),
+    2: ("softmax", "identity_l1", "exp", "identity"),
+    3: ("softmax", "relu_l1", *(f"{phi}_l1" for phi in _ACTIVATIONS), "sigmoid_unbiased_l1"),
+    4: ("softmax", "sigmoid", "relu_length", "relu_sqrt_length", "lssa", "lssar_p3", "lssar_p15",
+        "softmax_p15", "sigmoid_l1_p15"),
+}  # fmt: skip
 # Models that are also read with these powers: re-weighting switched on only at inference.
 _REREAD = {"softmax": (3, 15), "softmax_entropy": (3, 15), "lssa": (3, 15)}
 
@@ -50,12 +72,22 @@ class Group:
     train: dict[str, Any] = dataclasses.field(default_factory=dict)  # beside _TRAIN
     times: tuple[int, ...] = evaluate.TIMES
     documents: int = 240
+    ropes: tuple[str, ...] = ("none", "ntk")  # how positions are stretched for reading
+    rereads: bool = True  # whether _REREAD applies
 
 
 GROUPS = {
     "length": Group(_ALL, {"source": "text"}),
     "passkey": Group(_FEW, {"source": "passkey"}, {"vocab": 64}, {"steps": 300}),
     "stability": Group(_POWERS, {"source": "text"}, train={"steps": 200, "log_every": 10}, times=(1,)),
+    "tables": Group(
+        tuple(dict.fromkeys(name for rows in TABLES.values() for name in rows)),
+        {"source": "text"},
+        train={"steps": 300, "warmup": 50},
+        times=(1, 8),
+        ropes=("none",),
+        rereads=False,
+    ),
 }
 
 
@@ -140,11 +172,12 @@ def _readings(
     """The model at every length: as trained, with NTK, and with powers that it was not trained with."""
     group = GROUPS[spec.group]
     times, documents = group.times, 2 if quick else group.documents
-    powers = (None, *_REREAD.get(spec.attention, ())) if len(times) > 1 else (None,)
+    is_long = len(times) > 1
+    powers = (None, *_REREAD.get(spec.attention, ())) if is_long and group.rereads else (None,)
     for p in powers:
         if p is not None:
             models.read_with(model, p=p)
-        for rope in ("none", "ntk") if len(times) > 1 else ("none",):
+        for rope in group.ropes if is_long else ("none",):
             points = evaluate.read(config, model, times, rope, documents)
             for point in points:
                 point.update({name: round(point[name], 5) for name in ("loss", "accuracy")})
