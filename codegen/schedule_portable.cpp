@@ -188,8 +188,8 @@ void choose_portable_backward(Schedule& schedule, const Problem& problem, const 
   if (problem.dtype == DType::kFp32 || dim + dim_v > kMaxAccumulatorCols) first = 2;
   const auto preferred = std::span(kTilings).subspan(first);
   const bool has_turns = first == 0 && schedule.dq_mode == DqMode::kOrdered;
-  const bool is_tight = problem.dtype == DType::kFp16 || has_turns ||
-                        (first == 0 && is_blackwell(target));
+  const bool is_tight =
+      problem.dtype == DType::kFp16 || has_turns || (first == 0 && is_blackwell(target));
   const auto preferred_dkdv = first < 2 && is_tight ? preferred.subspan(1) : preferred;
   schedule.dq = first_legal(preferred, [&](const Tiling& tiling) {
     schedule.dq = tiling;

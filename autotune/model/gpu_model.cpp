@@ -37,9 +37,9 @@ struct Card {
 //         2025 (31 TFLOPS in float32, which is 2.52 GHz; L2 of 24 MB).
 // Not published, assumed: L2 bandwidth of the others except A100's (A100's per clock; half of it on
 // consumer cards; RTX 5090, RTX 5080 and GB10: by SMs and slices about that of RTX PRO 6000),
-// B200's L2, mma.sync on B200 (a quarter of tcgen05's, which is A100's rate), and GB10's tensor rate
-// (GeForce's; NVIDIA gives only FP4's, which is GeForce's per SM and clock). The first card of a
-// capability is the usual one.
+// B200's L2, mma.sync on B200 (a quarter of tcgen05's, which is A100's rate), and GB10's tensor
+// rate (GeForce's; NVIDIA gives only FP4's, which is GeForce's per SM and clock). The first card of
+// a capability is the usual one.
 constexpr Card kCards[] = {
     {8, 0, "A100", 108, 1.41, 2048, 1, 64, 5120, 2039, 40},
     {8, 6, "A10", 72, 1.695, 1024, 1, 128, 2048, 600, 6},

@@ -90,8 +90,9 @@ TEST(DefaultSchedule, GivesEverySchedulerOfABlackwellSmTwoWarps) {
       for (int dim = 32; dim <= 256; dim += 8) {
         Problem problem = backward_of(dtype, dim);
         const Schedule backward = default_schedule(problem, here);
-        // Two groups of warps share the padded columns of dq.
-        const bool sums = dim <= 128 && (dim + 15) / 16 % 2 == 0;
+        // Two groups of warps share the padded columns of dq, or four where tiles have 16 columns.
+        const int groups = dtype == DType::kFp16 && dim > 64 ? 4 : 2;
+        const bool sums = dim <= 128 && (dim + 15) / 16 % groups == 0;
         EXPECT_EQ(backward.dq_mode, sums ? DqMode::kOrdered : DqMode::kSplit)
             << name << " " << to_string(problem);
         if (sums) expect_two(backward.dkdv, dkdv_shared_bytes(problem, backward), problem);
@@ -249,8 +250,8 @@ TEST(Schedule, SurvivesJson) {
   EXPECT_EQ(*back, schedule);
 }
 
-// By default heads are packed where known lengths would leave tiles half empty, and only where heads
-// share keys.
+// By default heads are packed where known lengths would leave tiles half empty, and only where
+// heads share keys.
 TEST(Schedule, PacksHeadsThatFillEmptyTiles) {
   const auto packs = [](Pass pass, int64_t seq_q, int64_t heads, const char* name) {
     Problem problem;
