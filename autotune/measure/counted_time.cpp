@@ -100,7 +100,7 @@ double counted_tiles_ms(const LaunchCounters& counters, const GpuModel& gpu, Var
   Terms times = times_of(counters, gpu, variant);
   for (double& ms : times) ms *= scale;
   times[kShared] += extent.operands_ms;
-  return combine(times, extent.hidden) * extent.wave_factor + extent.stall_ms;
+  return combine(times, extent.hidden, extent.busy) * extent.wave_factor + extent.stall_ms;
 }
 
 double counted_ms(const std::vector<KernelCounters>& kernels, const CountedTask& task,

@@ -84,7 +84,7 @@ KernelTime time_of(const KernelWork& work, double wave, const Rates& rates, cons
   time.wave = wave;
   for (const Phase& phase : work.phases) {
     const Terms terms = divide(phase.amount, rates.sustained);
-    const double combined = combine(terms, work.hidden) * work.spill_factor;
+    const double combined = combine(terms, work.hidden, work.busy) * work.spill_factor;
     for (size_t i = 0; i < terms.size(); ++i) time.terms[i] += terms[i];
     const Terms least = divide(phase.amount, rates.nominal);
     time.lower_bound += *std::max_element(least.begin(), least.end());
@@ -153,10 +153,13 @@ std::array<double, kNumResources> resource_rates(const DeviceModel& model, Varia
 // Shared memory feeds the tensor cores while they work, so the longer of the two counts. Threads
 // that do not compute read L2 and DRAM ahead. So the result is almost the maximum of them and of
 // the rest; it is rounded, so that what comes near the limit counts.
-double combine(const Terms& terms, double hidden) {
+//
+// Each scheduler has its own tensor core, special functions and issue slots. An SM's schedulers
+// share the rest.
+double combine(const Terms& terms, double hidden, double busy) {
   const auto term = [&](Resource resource) { return terms[static_cast<size_t>(resource)]; };
-  const double product = std::max(term(Resource::kTensor), term(Resource::kShared));
-  const double special = term(Resource::kSpecial), issue = term(Resource::kIssue);
+  const double product = std::max(term(Resource::kTensor) / busy, term(Resource::kShared));
+  const double special = term(Resource::kSpecial) / busy, issue = term(Resource::kIssue) / busy;
   const double root = std::hypot(product, special, issue);
   const double compute = root + (1 - hidden) * (product + special + issue - root);
   const double l2 = term(Resource::kL2), dram = term(Resource::kDram);
@@ -253,7 +256,7 @@ std::vector<KernelExtent> CostModel::extents(const Schedule& schedule) {
   std::vector<KernelExtent> extents;
   for (const KernelWork& work : pass.kernels) {
     const KernelTime time = time_of(work, s.wave_factor(work), s.rates(schedule.variant), s.gpu);
-    KernelExtent extent{work.entry, 0, time.wave, work.hidden, 0, time.stall};
+    KernelExtent extent{work.entry, 0, time.wave, work.hidden, work.busy, 0, time.stall};
     double bytes = 0;
     for (const Phase& phase : work.phases) {
       extent.tiles += phase.tiles;

@@ -56,6 +56,7 @@ struct KernelExtent {
   double tiles = 0;        // over all blocks
   double wave_factor = 1;  // as in CostEstimate
   double hidden = 1;       // as in combine
+  double busy = 1;         // as in combine
   double operands_ms = 0;  // shared memory's time to read the operands of products
   double stall_ms = 0;     // as in CostEstimate
 };
@@ -99,8 +100,9 @@ CostEstimate estimate_cost(const Problem& problem, const Sizes& sizes, const Sch
 // Time of a phase whose resources overlap. Products (on tensor cores, or the shared memory that
 // feeds them), special functions and instructions are combined as the root of the sum of squares.
 // The part of the distance from there to their sum that is not `hidden` (0 to 1) is added. L2 and
-// DRAM count if they take about as long.
-double combine(const std::array<double, kNumResources>& terms, double hidden = 1);
+// DRAM count if they take about as long. `busy`: the share of an SM's schedulers that have work;
+// the others' tensor cores, special functions and issue slots are idle.
+double combine(const std::array<double, kNumResources>& terms, double hidden = 1, double busy = 1);
 
 // Factors on each term, fitted to the kOk measured records of the model's target: least squares on
 // the logarithm of the time, with a pull towards 1, so that a term that nothing depends on keeps

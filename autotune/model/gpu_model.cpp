@@ -21,19 +21,25 @@ struct Card {
 // Rates per SM and clock: CUDA C++ programming guide, "arithmetic instructions" (special functions:
 // 16 everywhere; float32: 64 at 8.0, 128 above) and tensor rates over SMs and clock. The others:
 //   A100: "NVIDIA A100 Tensor Core GPU Architecture" (312 TFLOPS, L2 of 5120 bytes per clock) and
-//   the
-//         data sheet of the 80 GB card.
+//         the data sheet of the 80 GB card.
 //   H100, H200: "NVIDIA H100 Tensor Core GPU Architecture" (989.4 TFLOPS at 1.83 GHz; PCIe: 756),
-//   data
-//         sheets of H100 and H200. mma.sync reaches about 0.62 of wgmma: "Benchmarking and
+//         data sheets of H100 and H200. mma.sync reaches about 0.62 of wgmma: "Benchmarking and
 //         Dissecting the Nvidia Hopper GPU Architecture via Microbenchmarking" (arXiv 2402.13499).
 //   A10, RTX 3090: data sheet; "NVIDIA Ampere GA102 GPU Architecture" (GeForce: half the rate into
 //         float32).
 //   L40S, RTX 4090: data sheet; "NVIDIA Ada GPU Architecture" (likewise).
-//   B200: data sheet (2.25 PFLOPS, 8 TB/s); RTX 5090: "NVIDIA RTX Blackwell GPU Architecture".
-// Not published, assumed: L2 bandwidth except A100's (A100's per clock; half of it on consumer
-// cards), B200's L2, and mma.sync on B200 (a quarter of tcgen05's). The first card of a capability
-// is the usual one.
+//   B200: data sheet (2.25 PFLOPS, 8 TB/s).
+//   RTX 5090, RTX 5080: "NVIDIA RTX Blackwell GPU Architecture" (GeForce: half the rate into
+//         float32: 209.5 and 112.6 TFLOPS).
+//   RTX PRO 6000: "NVIDIA RTX Blackwell PRO GPU Architecture" (503.8 TFLOPS into float32). Its L2
+//         gave 8.7 TB/s to "Blackwell: Nvidia's Massive GPU" (Chips and Cheese, 2025).
+//   GB10: DGX Spark's page (273 GB/s, 6144 CUDA cores of 128 to an SM), NVIDIA's talk at Hot Chips
+//         2025 (31 TFLOPS in float32, which is 2.52 GHz; L2 of 24 MB).
+// Not published, assumed: L2 bandwidth of the others except A100's (A100's per clock; half of it on
+// consumer cards; RTX 5090, RTX 5080 and GB10: by SMs and slices about that of RTX PRO 6000),
+// B200's L2, mma.sync on B200 (a quarter of tcgen05's, which is A100's rate), and GB10's tensor
+// rate (GeForce's; NVIDIA gives only FP4's, which is GeForce's per SM and clock). The first card of
+// a capability is the usual one.
 constexpr Card kCards[] = {
     {8, 0, "A100", 108, 1.41, 2048, 1, 64, 5120, 2039, 40},
     {8, 6, "A10", 72, 1.695, 1024, 1, 128, 2048, 600, 6},
@@ -45,6 +51,9 @@ constexpr Card kCards[] = {
     {9, 0, "H100", 132, 1.83, 4096, 0.62, 128, 3840, 3350, 50},
     {10, 0, "B200", 148, 1.855, 8192, 0.25, 128, 6144, 8000, 126},
     {12, 0, "RTX 5090", 170, 2.407, 512, 1, 128, 3072, 1792, 96},
+    {12, 0, "RTX 5080", 84, 2.617, 512, 1, 128, 1536, 960, 64},
+    {12, 0, "RTX PRO 6000", 188, 2.617, 1024, 1, 128, 3328, 1792, 128},
+    {12, 1, "GB10", 48, 2.52, 512, 1, 128, 1024, 273, 24},
 };
 
 const Card* card_of(const Target& target, const std::string& device_name) {

@@ -35,6 +35,7 @@ struct KernelWork {
   bool is_persistent = false;        // a block has more than one work tile
   bool is_dealt = false;             // round-robin, not by tickets
   int blocks_per_sm = 1;
+  double busy = 1;          // share of an SM's schedulers that have a warp
   double hidden = 1;        // share of the resources' times that others hide: 1 = all except the
                             // root of the sum of squares, 0 = they add up
   double block_clocks = 0;  // start and end of a work tile

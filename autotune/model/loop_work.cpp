@@ -21,6 +21,13 @@ int registers_guess(int accumulators, int available) {
   return std::min(available, accumulators + kBeside);
 }
 
+// Warps are dealt to an SM's schedulers in turn. The one with the most works longest.
+double busy_share(int warps) {
+  constexpr int kSchedulers = 4;
+  const int most = (warps + kSchedulers - 1) / kSchedulers;
+  return static_cast<double>(warps) / (kSchedulers * most);
+}
+
 // Spilling costs a little here; a compiled candidate that spills is rejected.
 double spill_factor(const WorkContext& c, const RegisterNeed& need, int available) {
   constexpr int kPortableOthers = 72;  // with fewer ptxas 13.0 spills
@@ -88,11 +95,14 @@ void set_occupancy(const WorkContext& c, const Tiling& tiling, int shared_bytes,
   work.block_clocks =
       (work.is_persistent ? constants.tile_clocks : constants.block_clocks) / work.blocks_per_sm;
 
-  // Instruction streams per scheduler that can do different things at the same time.
-  const int groups = c.is_hopper() ? tiling.block_rows / 64 : std::max(1, tiling.block_rows / 64);
-  const bool has_ping_pong = c.is_hopper() ? c.schedule.hopper.ping_pong && groups > 1 : false;
-  const double streams =
-      has_ping_pong ? groups * work.blocks_per_sm : (1 + 0.5 * (groups - 1)) * work.blocks_per_sm;
+  if (!c.is_hopper()) work.busy = busy_share(threads / kWarpThreads * work.blocks_per_sm);
+
+  // Instruction streams per scheduler that can do different things at the same time. Four warps of
+  // 16 rows are one.
+  const double groups = tiling.block_rows / 64.0;
+  const bool has_ping_pong = c.is_hopper() && c.schedule.hopper.ping_pong && groups > 1;
+  const double of_block = has_ping_pong || groups < 1 ? groups : 1 + 0.5 * (groups - 1);
+  const double streams = std::max(1.0, of_block * work.blocks_per_sm);
   const double alone = constants.hidden_alone;
   work.hidden = has_overlap ? std::min(1.0, alone + (1 - alone) * (streams - 1))
                             : 1 - std::pow(streams, -constants.stream_power);

@@ -262,7 +262,8 @@ Machine machine_of(const DeviceInfo& device, const std::string& compiler) {
     return machine;
   }
   machine.device = device.name;
-  machine.num_sms = device.num_sms;
+  // The recording device runs nothing, so its count is no GPU's.
+  if (device.kind != "record") machine.num_sms = device.num_sms;
   machine.driver = device.driver;
   return machine;
 }

@@ -295,6 +295,8 @@ TEST(MachineOf, AVirtualDeviceIsOneWhateverItRunsOn) {
   info.num_sms = 132;
   info.driver = "13.0";
   EXPECT_EQ(machine_of(info, "nvrtc 13.0.88"), h200());
+  info.kind = "record";  // it runs nothing, so estimates are for the SMs of the target's usual GPU
+  EXPECT_EQ(machine_of(info, "nvrtc 13.0.88").num_sms, 0);
 }
 
 // What ships must have been measured: a prediction belongs to the functions that choose defaults.

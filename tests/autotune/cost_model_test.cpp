@@ -121,6 +121,27 @@ TEST(CostModel, CombinesTermsAsDocumented) {
   EXPECT_NEAR(combine({3, 4, 0, 0, 2, 1}), 5, 0.01);  // read ahead
   EXPECT_NEAR(combine({3, 4, 0, 0, 50, 1}), 50, 0.01);
   EXPECT_EQ(combine({}), 0);
+  // Half the schedulers: twice the time of what each has of its own.
+  EXPECT_DOUBLE_EQ(combine({3, 4, 0, 0, 0, 0}, 1, 0.5), 10);
+  EXPECT_DOUBLE_EQ(combine({0, 0, 4, 3, 0, 0}, 1, 0.5), std::hypot(8, 3));
+}
+
+TEST(CostModel, AWarpTooManyOrTooFewLeavesSchedulersIdle) {
+  const Case c = make_case(Pass::kForward, 256, 4096, "sm_120");
+  const auto work = [&](int rows) {
+    Schedule schedule = c.standard();
+    schedule.forward = {rows, 16, 2, 0};
+    return c.work(schedule).kernels[0];
+  };
+  const auto expect = [&](int rows, int blocks, double busy) {
+    EXPECT_EQ(work(rows).blocks_per_sm, blocks) << rows;
+    EXPECT_EQ(work(rows).busy, busy) << rows;
+  };
+  expect(16, 3, 0.75);
+  expect(32, 2, 1);
+  expect(64, 1, 1);
+  expect(96, 1, 0.75);
+  expect(128, 1, 1);
 }
 
 // Nothing is faster than the largest term at the boost clock, whatever the schedule.
@@ -481,6 +502,8 @@ TEST(GpuModel, HasTheTensorRatesOfTheDataSheets) {
   EXPECT_NEAR(tflops("sm_90a", "H100 PCIe"), 756, 1);
   EXPECT_NEAR(tflops("sm_100", "B200"), 2250, 5);
   EXPECT_NEAR(tflops("sm_120", "RTX 5090"), 209.5, 1);
+  EXPECT_NEAR(tflops("sm_120", "RTX 5080"), 112.6, 1);
+  EXPECT_NEAR(tflops("sm_120", "RTX PRO 6000"), 503.8, 1);
 }
 
 }  // namespace
