@@ -17,6 +17,7 @@ constexpr int kMaxSumDims = 128;
 // Up to this d + dv they fit on A100 and H100, whose blocks may have at least kLargeBlockBytes.
 constexpr int kMaxSumDimsOfLargeBlocks = 256;
 constexpr int kLargeBlockBytes = 160 << 10;
+constexpr int kLeastSumRows = 64;
 
 // The fields in which the defaults of both variants agree.
 Schedule common_defaults(const Problem& problem, DqMode dq_mode, EpsilonFrom epsilon) {
@@ -69,7 +70,7 @@ DqMode default_dq_mode(std::optional<Variant> variant, const Problem& problem, c
     return is_general(problem) ? DqMode::kSplit : DqMode::kOrdered;
   if (problem.pass != Pass::kBackward || problem.dtype == DType::kFp32) return DqMode::kSplit;
   const int dims = problem.head_dim + problem.head_dim_v;
-  const bool is_large = target.shared_bytes_per_block >= kLargeBlockBytes;
+  const bool is_large = target.major >= 10 || target.shared_bytes_per_block >= kLargeBlockBytes;
   if (dims > (is_large ? kMaxSumDimsOfLargeBlocks : kMaxSumDims)) return DqMode::kSplit;
   const auto default_with = [&](DqMode mode) {
     return default_of(variant, problem, target, mode, epsilon);
@@ -78,7 +79,11 @@ DqMode default_dq_mode(std::optional<Variant> variant, const Problem& problem, c
   // Hopper kernels lose more by waiting for turns than a separate dq kernel costs.
   if (repeats && default_with(DqMode::kSplit).variant == Variant::kHopper) return DqMode::kSplit;
   const DqMode mode = repeats ? DqMode::kOrdered : DqMode::kAtomic;
-  return validate(default_with(mode), problem, target).ok() ? mode : DqMode::kSplit;
+  const Schedule schedule = default_with(mode);
+  // Warps share the columns of dq in multiples of 16. Where they cannot, tiles have fewer rows, and
+  // a dq kernel is faster.
+  if (target.major >= 10 && schedule.dkdv.block_rows < kLeastSumRows) return DqMode::kSplit;
+  return validate(schedule, problem, target).ok() ? mode : DqMode::kSplit;
 }
 
 // The default's stages fill the shared memory. Larger tiles get fewer stages, unless `json` names

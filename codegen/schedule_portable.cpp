@@ -1,5 +1,6 @@
 // Rules and defaults of Variant::kPortable.
 #include <algorithm>
+#include <array>
 #include <span>
 
 #include <fmt/format.h>
@@ -124,6 +125,16 @@ Tiling first_legal(std::span<const Tiling> preferred, const IsLegal& is_legal) {
   return preferred.back();
 }
 
+// sm_100 and later.
+bool is_blackwell(const Target& target) { return target.major >= 10; }
+
+// Whether an SM holds two blocks. One block of 64 rows leaves each of its schedulers one warp, and
+// nothing hides what that warp waits for.
+bool fits_twice(const Problem& problem, int dynamic_bytes, const Target& target) {
+  const int bytes = dynamic_bytes + static_shared_bytes(problem) + kReservedSharedBytes;
+  return 2 * bytes <= target.shared_bytes_per_sm;
+}
+
 // The columns of o that a pass over the keys accumulates, for as few passes as the limit allows.
 int value_columns(int dim_v, int limit) {
   const int chunks = (dim_v + limit - 1) / limit;
@@ -133,13 +144,13 @@ int value_columns(int dim_v, int limit) {
 void choose_portable_forward(Schedule& schedule, const Problem& problem, const Target& target) {
   const bool has_x = sums_x(problem, schedule);
   const int dim_v = padded_dim(problem.head_dim_v);
+  const int dim = padded_dim(problem.head_dim);
   // The columns with which no target spills (ptxas 13.0).
-  const bool is_wide = padded_dim(problem.head_dim) > 192;
   int limit = kMaxAccumulatorCols;
   const bool is_fp32 = problem.dtype == DType::kFp32;
   constexpr int kFp32Limit = 64;  // in the forward with X
-  if (has_x) limit = is_fp32 ? kFp32Limit : is_wide ? 96 : 128;
-  if (!has_x && is_wide && target.major >= 10) limit = 128;
+  if (has_x) limit = is_fp32 ? kFp32Limit : dim > 192 && !is_blackwell(target) ? 96 : 128;
+  if (!has_x && is_fp32 && dim > 192 && is_blackwell(target)) limit = 128;
   schedule.block_dv = value_columns(dim_v, limit);
   // In fp32 the forward without X uses the tiles of the forward with X. The order of a row's sums
   // depends on the tiles, and both must give the same bits of o.
@@ -154,17 +165,21 @@ void choose_portable_forward(Schedule& schedule, const Problem& problem, const T
   // The most keys per tile with which no target spills (ptxas 13.0). From sm_100 on, ptxas keeps
   // more loads in flight.
   int first = 0;
-  if (is_fp32 || std::max(padded_dim(problem.head_dim), accumulated) > 128) first = 1;
-  if (target.major >= 10 && accumulated >= 128) ++first;
+  if (is_fp32 || std::max(dim, accumulated) > 128) first = 1;
+  const bool is_tight = first == 0 || is_fp32 || dim > 128;
+  if (is_blackwell(target) && accumulated >= 128 && is_tight) ++first;
   schedule.forward = first_legal(std::span(kTilings).subspan(first), is_legal);
+  if (is_fp32 || !is_blackwell(target)) return;
+  if (fits_twice(problem, forward_shared_bytes(problem, schedule), target)) return;
+  Tiling tall = schedule.forward;
+  tall.block_rows = 2 * tall.block_rows;
+  schedule.forward = first_legal(std::array{tall, schedule.forward}, is_legal);
 }
 
 void choose_portable_backward(Schedule& schedule, const Problem& problem, const Target& target) {
   const int dim = padded_dim(problem.head_dim);
   const int dim_v = padded_dim(problem.head_dim_v);
-  // At the limit the sm_120 kernel spills (ptxas 13.0).
-  schedule.split_dkdv = dim + dim_v > kMaxAccumulatorCols ||
-                        (target.major >= 10 && dim + dim_v == kMaxAccumulatorCols);
+  schedule.split_dkdv = dim + dim_v > kMaxAccumulatorCols;
   static constexpr Tiling kTilings[] = {
       {64, 64, 2}, {64, 32, 2}, {64, 16, 2}, {32, 16, 2}, {16, 16, 2}};
   // The most columns per tile with which no target spills (ptxas 13.0).
@@ -173,17 +188,26 @@ void choose_portable_backward(Schedule& schedule, const Problem& problem, const 
   if (problem.dtype == DType::kFp32 || dim + dim_v > kMaxAccumulatorCols) first = 2;
   const auto preferred = std::span(kTilings).subspan(first);
   const bool has_turns = first == 0 && schedule.dq_mode == DqMode::kOrdered;
-  const bool is_tight = problem.dtype == DType::kFp16 || target.major >= 10 || has_turns;
+  const bool is_tight =
+      problem.dtype == DType::kFp16 || has_turns || (first == 0 && is_blackwell(target));
   const auto preferred_dkdv = first < 2 && is_tight ? preferred.subspan(1) : preferred;
   schedule.dq = first_legal(preferred, [&](const Tiling& tiling) {
     schedule.dq = tiling;
     return check_all_shared(kQuietly, problem, "dq", dq_shared_bytes(problem, schedule), target)
         .ok();
   });
-  schedule.dkdv = first_legal(preferred_dkdv, [&](const Tiling& tiling) {
+  const auto is_legal = [&](const Tiling& tiling) {
     schedule.dkdv = tiling;
     return check_portable_backward(kQuietly, schedule, problem, target).ok();
-  });
+  };
+  schedule.dkdv = first_legal(preferred_dkdv, is_legal);
+  if (!is_blackwell(target) || !sums_dq(schedule)) return;
+  const Tiling once = schedule.dkdv;
+  const auto is_legal_twice = [&](const Tiling& tiling) {
+    return is_legal(tiling) && fits_twice(problem, dkdv_shared_bytes(problem, schedule), target);
+  };
+  const Tiling twice = first_legal(preferred_dkdv, is_legal_twice);
+  schedule.dkdv = is_legal_twice(twice) ? twice : once;
 }
 
 }  // namespace

@@ -58,7 +58,10 @@ TEST(DefaultSchedule, SumsDqWhereItIsFasterAndInTheOrderThatIsAskedFor) {
       {DType::kBf16, 64, "sm_80", DqMode::kOrdered, DqMode::kAtomic},
       {DType::kBf16, 64, "sm_90a", DqMode::kSplit, DqMode::kAtomic},
       {DType::kFp16, 128, "sm_80", DqMode::kOrdered, DqMode::kAtomic},
-      {DType::kBf16, 128, "sm_89", DqMode::kSplit, DqMode::kSplit},  // tiles do not fit
+      {DType::kBf16, 128, "sm_89", DqMode::kSplit, DqMode::kSplit},
+      {DType::kBf16, 128, "sm_120", DqMode::kOrdered, DqMode::kAtomic},
+      {DType::kFp16, 128, "sm_121", DqMode::kOrdered, DqMode::kAtomic},
+      {DType::kBf16, 192, "sm_120", DqMode::kSplit, DqMode::kSplit},
       {DType::kBf16, 256, "sm_90a", DqMode::kSplit, DqMode::kSplit},
       {DType::kFp32, 64, "sm_80", DqMode::kSplit, DqMode::kSplit},
   };
@@ -71,6 +74,35 @@ TEST(DefaultSchedule, SumsDqWhereItIsFasterAndInTheOrderThatIsAskedFor) {
     const Schedule any = default_schedule(problem, here, Determinism::kAny);
     EXPECT_EQ(any.dq_mode, row.any) << row.target << " " << to_string(problem);
     EXPECT_EQ(any, default_schedule(problem, here, row.any));
+  }
+}
+
+// Two blocks to an SM, or one of 128 rows: with one warp to a scheduler nothing hides its waits.
+TEST(DefaultSchedule, GivesEverySchedulerOfABlackwellSmTwoWarps) {
+  for (const char* name : {"sm_100", "sm_120", "sm_121"}) {
+    const Target here = target(name);
+    const auto expect_two = [&](const Tiling& tiling, int bytes, const Problem& problem) {
+      const int blocks = here.shared_bytes_per_sm / (bytes + kReservedSharedBytes);
+      EXPECT_GE(blocks * tiling.block_rows, 128) << name << " " << to_string(problem);
+      EXPECT_GE(tiling.block_rows, 64) << name << " " << to_string(problem);
+    };
+    for (const DType dtype : {DType::kFp16, DType::kBf16}) {
+      for (int dim = 32; dim <= 256; dim += 8) {
+        Problem problem = backward_of(dtype, dim);
+        const Schedule backward = default_schedule(problem, here);
+        // Two groups of warps share the padded columns of dq, or four where tiles have 16 columns.
+        const int groups = dtype == DType::kFp16 && dim > 64 ? 4 : 2;
+        const bool sums = dim <= 128 && (dim + 15) / 16 % groups == 0;
+        EXPECT_EQ(backward.dq_mode, sums ? DqMode::kOrdered : DqMode::kSplit)
+            << name << " " << to_string(problem);
+        if (sums) expect_two(backward.dkdv, dkdv_shared_bytes(problem, backward), problem);
+        for (const Pass pass : {Pass::kForward, Pass::kForwardTrain}) {
+          problem.pass = pass;
+          const Schedule forward = default_schedule(problem, here);
+          expect_two(forward.forward, forward_shared_bytes(problem, forward), problem);
+        }
+      }
+    }
   }
 }
 
@@ -154,7 +186,7 @@ TEST(Schedule, AForwardWithoutXTakesItsColumnsAtOnce) {
   problem.causal = true;
   problem.pass = Pass::kForwardTrain;
   problem.head_dim = problem.head_dim_v = 256;
-  for (const char* name : {"sm_80", "sm_90a"}) {
+  for (const char* name : {"sm_80", "sm_90a", "sm_100", "sm_120"}) {
     const Schedule with_x = default_schedule(problem, target(name));
     const Schedule without = with_epsilon(with_x, EpsilonFrom::kPass, problem, target(name));
     EXPECT_LE(with_x.block_dv, 128) << name;
@@ -218,8 +250,8 @@ TEST(Schedule, SurvivesJson) {
   EXPECT_EQ(*back, schedule);
 }
 
-// By default heads are packed where known lengths would leave tiles half empty, and only where heads
-// share keys.
+// By default heads are packed where known lengths would leave tiles half empty, and only where
+// heads share keys.
 TEST(Schedule, PacksHeadsThatFillEmptyTiles) {
   const auto packs = [](Pass pass, int64_t seq_q, int64_t heads, const char* name) {
     Problem problem;
