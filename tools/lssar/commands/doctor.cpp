@@ -64,10 +64,10 @@ void print_devices(const json& report) {
     print_row("cuda", problem);
   for (size_t i = 0; i < gpus.size(); ++i) {
     const json& gpu = gpus[i];
-    print_row(
-        fmt::format("cuda {}", i),
-        fmt::format("{}, {} SMs, driver {}\n{}", text_of(gpu.at("name")), gpu.at("sms").get<int>(),
-                    text_of(gpu.at("driver")), text_of(gpu.at("limits"))));
+    print_row(fmt::format("cuda {}", i),
+              fmt::format("{}, {} SMs, driver {}\n{}\n{}", text_of(gpu.at("name")),
+                          gpu.at("sms").get<int>(), text_of(gpu.at("driver")),
+                          text_of(gpu.at("limits")), text_of(gpu.at("kernels"))));
   }
   const json& cpu = report.at("cpu");
   print_state("cpu", cpu, cpu_text(cpu));

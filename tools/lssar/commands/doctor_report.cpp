@@ -13,8 +13,10 @@
 #include <nlohmann/json.hpp>
 
 #include "autotune/measure/worker_runner.h"
+#include "autotune/model/gpu_model.h"
 #include "autotune/table/tuning_table.h"
 #include "cache/store.h"
+#include "codegen/schedule.h"
 #include "compile/compiler.h"
 #include "device/cpu/cpu_features.h"
 #include "device/cpu/cpu_rates.h"
@@ -50,6 +52,20 @@ std::string limits_text(const Target& target) {
       target.registers_per_thread, target.registers_per_sm, target.threads_per_sm);
 }
 
+// Which kernels the GPU gets, and which card's rates the cost model takes for it.
+std::string kernels_text(const DeviceInfo& gpu) {
+  const Result<GpuModel> model = gpu_model(gpu.target.name(), gpu.name, gpu.num_sms);
+  if (!model.ok()) return model.status().message();
+  const std::string estimates = "estimates as for " + model->name;
+  if (default_schedule(Problem(), gpu.target).variant == Variant::kHopper)
+    return "Hopper kernels (wgmma) in bf16 and fp16, portable ones in fp32; " + estimates;
+  if (model->mma_sync == 1) return "portable kernels (mma.sync, at its full rate); " + estimates;
+  return fmt::format(
+      "portable kernels (mma.sync, at about {:.2g} of the tensor cores' rate: there are none with "
+      "this GPU's own instructions); {}",
+      model->mma_sync, estimates);
+}
+
 void add_gpus(json* report) {
   json& list = (*report)["gpus"] = json::array();
   std::string problem;
@@ -64,7 +80,8 @@ void add_gpus(json* report) {
                       {"sms", gpu.num_sms},
                       {"driver", gpu.driver},
                       {"target", gpu.target.name()},
-                      {"limits", limits_text(gpu.target)}});
+                      {"limits", limits_text(gpu.target)},
+                      {"kernels", kernels_text(gpu)}});
     }
   }
   (*report)["gpus_problem"] = problem;
