@@ -46,13 +46,20 @@ def checked_sink(sink, heads, score, p, offset):
     return sink
 
 
-def plan_of(frame, is_training, device_type, tensors, sizes, *varlen):
-    """The prepared plan of a call. `tensors`: buffers by their names in lssar_call. `varlen`: True for
-    calls of sequences."""
+def window_attribute(window):
+    """What a call says of its window. Programs that were exported by versions without windows say
+    nothing, and so do calls without one."""
+    return {"window": ",".join(str(number) for number in window)} if window else {}
+
+
+def plan_of(frame, is_training, device_type, tensors, sizes, varlen=False):
+    """The prepared plan of a call. `tensors`: buffers by their names in lssar_call. `varlen`: whether
+    it is a call of sequences."""
     _, dtype, (*_, head_dim) = tensors["q"]
     head_dim_v = tensors["v"][2][-1]
     causal, p = (bool(frame.scalar(b"causal", ctypes.c_int32)), frame.scalar(b"p", ctypes.c_int32))
     offset, score = frame.scalar(b"offset", ctypes.c_double), frame.string(b"score")
+    window = tuple(int(number) for number in frame.string(b"window").split(",") if number)
     bits = 0
     for address, _, _ in tensors.values():
         bits |= address
@@ -60,7 +67,10 @@ def plan_of(frame, is_training, device_type, tensors, sizes, *varlen):
     dims = (head_dim, head_dim_v, sizes.heads, sizes.kv_heads)
     problem = (_OF_XLA[dtype], *dims, causal, p, offset, score)
     ordinal = frame.device_ordinal() if device_type == "cuda" else 0
-    plan = _plans.plan(device_type, ordinal, (is_training, *problem, alignment, *varlen))
+    key = (is_training, *problem, alignment)
+    if varlen or window:
+        key += (varlen, window)
+    plan = _plans.plan(device_type, ordinal, key)
     plan.prepare()
     return plan
 

@@ -2,7 +2,7 @@
 
 import ctypes
 import functools
-from typing import NamedTuple, Optional, Union
+from typing import NamedTuple, Optional, Sequence, Tuple, Union
 
 import jax
 import jax.numpy as jnp
@@ -43,6 +43,7 @@ class _Options(NamedTuple):
     p: int
     offset: float
     score: str
+    window: Sequence[int]  # as _rules.window_of says
 
 
 def varlen_attention(
@@ -60,6 +61,10 @@ def varlen_attention(
     sink: "Optional[jax.typing.ArrayLike]" = None,
     seqused_q: "Optional[jax.typing.ArrayLike]" = None,
     seqused_k: "Optional[jax.typing.ArrayLike]" = None,
+    window_size: Tuple[int, int] = (-1, -1),
+    window_sinks: int = 0,
+    prefix: int = 0,
+    chunk: int = 0,
 ) -> jax.Array:
     """lssar.jax.attention over sequences that are packed one after another, differentiable once in
     reverse mode.
@@ -83,7 +88,9 @@ def varlen_attention(
         _rules.longest(name, given, x.shape[0])
         for name, given, x in (("max_seqlen_q", max_seqlen_q, q), ("max_seqlen_k", max_seqlen_k, k))
     ]
-    return _attention(q, k, v, sink, lengths, _Options(*most, causal, p, float(offset), score))
+    window = _rules.window_of(window_size, window_sinks, prefix, chunk)
+    options = _Options(*most, causal, p, float(offset), score, window)
+    return _attention(q, k, v, sink, lengths, options)
 
 
 def _check(q, k, v):
@@ -131,6 +138,7 @@ def _call(name, results, inputs, lengths, sink, options, zeros):
         p=np.int32(options.p),
         offset=np.float64(options.offset),
         score=options.score,
+        **_jax_call.window_attribute(options.window),
     )
 
 

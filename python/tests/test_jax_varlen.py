@@ -1,5 +1,6 @@
 """lssar.jax.varlen_attention on the cpu device: each sequence against the definition of it alone."""
 
+import functools
 import importlib.util
 import os
 import unittest
@@ -16,6 +17,7 @@ if HAS_JAX:
     import jax.numpy as jnp
     import numpy as np
 
+    import lssar
     import lssar.jax
     from lssar.jax import varlen_attention
 
@@ -59,6 +61,24 @@ class JaxVarlen(unittest.TestCase):
                 with self.subTest(dtype=dtype, causal=causal):
                     self.assertEqual(o.dtype.name, str(dtype).split(".")[1])
                     self.assert_close((o, *pull(to_jax(grad_o))), (wanted.detach(), *grads), dtype)
+
+    def test_windows_are_those_of_the_package_for_torch(self):
+        window = {"window_size": (9, 2), "window_sinks": 2, "prefix": 3, "causal": True}
+        q, k, v, *cu = packed_inputs()
+        ours = functools.partial(varlen_attention, **window)
+        theirs = lssar.varlen_attention(q, k, v, *cu, **window)
+        self.check_equal(lambda *x: ours(*x, *arrays(*cu)), theirs, q, k, v)
+        q, k, v = (x.detach()[:30].view(2, 15, *x.shape[1:]).requires_grad_() for x in (q, k, v))
+        ours = functools.partial(lssar.jax.attention, layout="blhd", **window)
+        self.check_equal(ours, lssar.attention(q, k, v, layout="blhd", **window), q, k, v)
+
+    def check_equal(self, ours, theirs, *inputs):
+        """The same kernels: the same bits, and those of gradients."""
+        grad_o = random_grad(theirs)
+        o, pull = jax.vjp(jax.jit(ours), *arrays(*inputs))
+        wanted = (theirs.detach(), *torch.autograd.grad(theirs, inputs, grad_o))
+        for x, y in zip((o, *pull(to_jax(grad_o))), wanted):
+            self.assertTrue(torch.equal(to_torch(x), y.double()))
 
     def test_lengths_are_values_of_a_compiled_program(self):
         q, k, v, *cu = packed_inputs()
