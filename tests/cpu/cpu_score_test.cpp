@@ -71,7 +71,9 @@ TEST(CpuScore, HiddenKeysAddNothing) {
       };
       EXPECT_EQ(rows(usual->o), rows(other->o)) << score;
       EXPECT_EQ(rows(usual->saved_o), rows(other->saved_o)) << score;
-      if (hidden == hidden) EXPECT_EQ(rows(usual->dq), rows(other->dq)) << score;
+      if (hidden == hidden) {
+        EXPECT_EQ(rows(usual->dq), rows(other->dq)) << score;
+      }
     }
   }
 }

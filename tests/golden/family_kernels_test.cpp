@@ -62,7 +62,7 @@ uint32_t hopper_passes(const std::string& name) {
   const size_t number = score_number(all, name);
   const bool is_even = number % 2 == 0;
   if (name.ends_with("_d128"))
-    return is_even ? LSSAR_PASS_FORWARD : number % 6 == 1 ? kTraining : 0;
+    return is_even ? uint32_t{LSSAR_PASS_FORWARD} : number % 6 == 1 ? kTraining : 0;
   const std::string wide = name.substr(0, name.find("__")) + "__full_d128";
   const bool has_forward_elsewhere = is_even && std::count(all.begin(), all.end(), wide) > 0;
   return has_forward_elsewhere ? kTraining : kAllPasses;

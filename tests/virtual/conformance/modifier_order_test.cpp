@@ -95,7 +95,9 @@ TEST(ModifierOrderTest, AnotherOrderIsTheSameInstruction) {
       EXPECT_EQ(found.size(), other.size()) << other;
       EXPECT_FALSE(table.find(found).empty()) << other;
       // With types in another order ptxas takes it for another instruction.
-      if (table.find(found) != rows) EXPECT_NE(found, ordered.opcode) << other;
+      if (table.find(found) != rows) {
+        EXPECT_NE(found, ordered.opcode) << other;
+      }
     }
   }
 }
