@@ -69,18 +69,25 @@ Result<std::string_view> split_header(std::string_view bytes, const std::string&
   return bytes.substr(8 + length_bytes, length);
 }
 
-Result<NpyHeader> read_header(std::string_view bytes, const std::string& name,
+// The two dtypes that a reader takes.
+struct Dtypes {
+  const char* four_bytes;
+  const char* eight_bytes;
+  const char* text;
+};
+constexpr Dtypes kFloats = {"<f4", "<f8", "'<f4' (float32) and '<f8' (float64)"};
+constexpr Dtypes kIntegers = {"<i4", "<i8", "'<i4' (int32) and '<i8' (int64)"};
+
+Result<NpyHeader> read_header(std::string_view bytes, const std::string& name, const Dtypes& dtypes,
                               std::string_view* data) {
   LSSAR_ASSIGN_OR_RETURN(const std::string_view text, split_header(bytes, name, data));
   NpyHeader header;
   if (const std::string error = parse_npy_header(text, &header); !error.empty()) {
     return invalid_argument(fmt::format("'{}' is not a well-formed .npy file: {}", name, error));
   }
-  if (header.descr != "<f4" && header.descr != "<f8") {
-    return unsupported(
-        fmt::format("'{}' has dtype '{}': allowed are '<f4' (float32) and '<f8' "
-                    "(float64), little endian",
-                    name, npy_printable(header.descr)));
+  if (header.descr != dtypes.four_bytes && header.descr != dtypes.eight_bytes) {
+    return unsupported(fmt::format("'{}' has dtype '{}': allowed are {}, little endian", name,
+                                   npy_printable(header.descr), dtypes.text));
   }
   if (header.fortran_order) {
     return unsupported(
@@ -102,11 +109,12 @@ std::vector<T> convert(std::string_view data) {
   return values;
 }
 
-template <typename T>
-Result<NpyArray<T>> parse(std::string_view bytes, const std::string& name) {
+// `Four` and `Eight`: the stored types of `dtypes`.
+template <typename T, typename Four, typename Eight>
+Result<NpyArray<T>> parse(std::string_view bytes, const std::string& name, const Dtypes& dtypes) {
   std::string_view data;
-  LSSAR_ASSIGN_OR_RETURN(NpyHeader header, read_header(bytes, name, &data));
-  const int64_t item_bytes = header.descr == "<f4" ? 4 : 8;
+  LSSAR_ASSIGN_OR_RETURN(NpyHeader header, read_header(bytes, name, dtypes, &data));
+  const int64_t item_bytes = header.descr == dtypes.four_bytes ? 4 : 8;
   const std::optional<int64_t> count = count_values(header.shape);
   int64_t wanted = 0;
   if (!count || __builtin_mul_overflow(*count, item_bytes, &wanted)) {
@@ -120,12 +128,17 @@ Result<NpyArray<T>> parse(std::string_view bytes, const std::string& name) {
                     npy_shape_string(header.shape), header.descr, wanted, data.size()));
   }
   try {
-    auto values = item_bytes == 4 ? convert<float, T>(data) : convert<double, T>(data);
+    auto values = item_bytes == 4 ? convert<Four, T>(data) : convert<Eight, T>(data);
     return NpyArray<T>{std::move(header.shape), std::move(values)};
   } catch (const std::bad_alloc&) {
     return out_of_memory(
         fmt::format("'{}' has {} values, more than there is memory", name, *count));
   }
+}
+
+template <typename T>
+Result<NpyArray<T>> parse_floats(std::string_view bytes, const std::string& name) {
+  return parse<T, float, double>(bytes, name, kFloats);
 }
 
 std::string make_header(std::span<const int64_t> shape) {
@@ -147,21 +160,26 @@ std::string npy_shape_string(std::span<const int64_t> shape) {
 }
 
 Result<NpyArray<float>> parse_npy_float32(std::string_view bytes, const std::string& name) {
-  return parse<float>(bytes, name);
+  return parse_floats<float>(bytes, name);
 }
 
 Result<NpyArray<double>> parse_npy_float64(std::string_view bytes, const std::string& name) {
-  return parse<double>(bytes, name);
+  return parse_floats<double>(bytes, name);
 }
 
 Result<NpyArray<float>> read_npy_float32(const std::string& path) {
   LSSAR_ASSIGN_OR_RETURN(const std::string bytes, read_file(path));
-  return parse<float>(bytes, path);
+  return parse_floats<float>(bytes, path);
 }
 
 Result<NpyArray<double>> read_npy_float64(const std::string& path) {
   LSSAR_ASSIGN_OR_RETURN(const std::string bytes, read_file(path));
-  return parse<double>(bytes, path);
+  return parse_floats<double>(bytes, path);
+}
+
+Result<NpyArray<int64_t>> read_npy_int64(const std::string& path) {
+  LSSAR_ASSIGN_OR_RETURN(const std::string bytes, read_file(path));
+  return parse<int64_t, int32_t, int64_t>(bytes, path, kIntegers);
 }
 
 Result<std::string> npy_float32_bytes(const std::string& name, std::span<const int64_t> shape,

@@ -1,5 +1,5 @@
-// .npy files (NumPy's array format): reads float32 and float64 arrays of any shape, writes float32
-// arrays. Used for the command's inputs and outputs and by the golden tests.
+// .npy files (NumPy's array format): reads arrays of floats and of integers of any shape, writes
+// float32 arrays. Used for the command's inputs and outputs and by the golden tests.
 //
 // Reads versions 1.0, 2.0 and 3.0, little endian, C order. Headers are untrusted: nothing is
 // allocated beyond the size of the file.
@@ -31,7 +31,10 @@ struct NpyArray {
 Result<NpyArray<float>> read_npy_float32(const std::string& path);
 Result<NpyArray<double>> read_npy_float64(const std::string& path);
 
-// The same for the bytes of a file. Messages call it `name`.
+// The same for int32 and int64.
+Result<NpyArray<int64_t>> read_npy_int64(const std::string& path);
+
+// The same for the bytes of a file of floats. Messages call it `name`.
 Result<NpyArray<float>> parse_npy_float32(std::string_view bytes, const std::string& name);
 Result<NpyArray<double>> parse_npy_float64(std::string_view bytes, const std::string& name);
 

@@ -16,18 +16,22 @@ struct InputFile {
   std::vector<float> values;
 };
 
-Result<InputFile> read_tensor(const char* option, const std::string& path) {
+Result<InputFile> read_tensor(const char* option, const std::string& path, bool is_packed) {
   LSSAR_ASSIGN_OR_RETURN(NpyArray<float> array, read_npy_float32(path));
-  if (array.shape.size() != 4) {
-    return invalid_argument(
-        fmt::format("{} {}: shape {} has {} dimensions; allowed is "
-                    "[batch, heads, length, dim]",
-                    option, path, npy_shape_string(array.shape), array.shape.size()));
+  if (array.shape.size() != (is_packed ? 3 : 4)) {
+    return invalid_argument(fmt::format(
+        "{} {}: shape {} has {} dimensions; allowed is {}", option, path,
+        npy_shape_string(array.shape), array.shape.size(),
+        is_packed ? "[rows, heads, dim] with --cu-seqlens" : "[batch, heads, length, dim]"));
   }
-  InputFile file;
-  std::copy(array.shape.begin(), array.shape.end(), file.shape.begin());
-  file.values = std::move(array.values);
-  return file;
+  if (!is_packed) {
+    InputFile file;
+    std::copy(array.shape.begin(), array.shape.end(), file.shape.begin());
+    file.values = std::move(array.values);
+    return file;
+  }
+  const int64_t rows = array.shape[0], heads = array.shape[1], dim = array.shape[2];
+  return InputFile{{1, heads, rows, dim}, swap_outer_dims(array.values, rows, heads, dim)};
 }
 
 Status check_shape(const char* option, const Shape& shape, const Shape& wanted) {
@@ -61,10 +65,21 @@ CLI::Option* InputFiles::add_to(CLI::App& app) {
   return q;
 }
 
-Result<InputFiles::Content> InputFiles::read() const {
-  LSSAR_ASSIGN_OR_RETURN(InputFile q, read_tensor("--q", q_));
-  LSSAR_ASSIGN_OR_RETURN(InputFile k, read_tensor("--k", k_));
-  LSSAR_ASSIGN_OR_RETURN(InputFile v, read_tensor("--v", v_));
+std::vector<float> swap_outer_dims(const std::vector<float>& values, int64_t first, int64_t second,
+                                   int64_t dim) {
+  std::vector<float> swapped(values.size());
+  for (int64_t i = 0; i < first; ++i)
+    for (int64_t j = 0; j < second; ++j)
+      std::copy_n(values.begin() + (i * second + j) * dim, dim,
+                  swapped.begin() + (j * first + i) * dim);
+  return swapped;
+}
+
+Result<InputFiles::Content> InputFiles::read(Layout layout) const {
+  const bool is_packed = layout == Layout::kPacked;
+  LSSAR_ASSIGN_OR_RETURN(InputFile q, read_tensor("--q", q_, is_packed));
+  LSSAR_ASSIGN_OR_RETURN(InputFile k, read_tensor("--k", k_, is_packed));
+  LSSAR_ASSIGN_OR_RETURN(InputFile v, read_tensor("--v", v_, is_packed));
   const auto [batch, heads, seq_q, dim] = q.shape;
   const int64_t kv_heads = k.shape[1], seq_k = k.shape[2], dim_v = v.shape[3];
   LSSAR_RETURN_IF_ERROR(check_shape("--k", k.shape, {batch, kv_heads, seq_k, dim}));
@@ -78,7 +93,7 @@ Result<InputFiles::Content> InputFiles::read() const {
   inputs.tensors.k = std::move(k.values);
   inputs.tensors.v = std::move(v.values);
   if (!grad_o_.empty()) {
-    LSSAR_ASSIGN_OR_RETURN(InputFile grad_o, read_tensor("--do", grad_o_));
+    LSSAR_ASSIGN_OR_RETURN(InputFile grad_o, read_tensor("--do", grad_o_, is_packed));
     LSSAR_RETURN_IF_ERROR(check_shape("--do", grad_o.shape, {batch, heads, seq_q, dim_v}));
     inputs.tensors.grad_o = std::move(grad_o.values);
   }

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -32,10 +33,19 @@ class InputFiles {
     AttentionInputs tensors;
   };
   // Errors: those of reading the files; shapes that do not fit each other.
-  Result<Content> read() const;
+  Result<Content> read() const { return read(Layout::kBatches); }
+  // Files of packed sequences, [rows, heads, dim]. The tensors come out as one batch entry.
+  Result<Content> read_packed() const { return read(Layout::kPacked); }
 
  private:
+  enum class Layout { kBatches, kPacked };
+  Result<Content> read(Layout layout) const;
+
   std::string q_, k_, v_, grad_o_;
 };
+
+// `values` is [first, second, dim]; the result [second, first, dim].
+std::vector<float> swap_outer_dims(const std::vector<float>& values, int64_t first, int64_t second,
+                                   int64_t dim);
 
 }  // namespace lssar::command

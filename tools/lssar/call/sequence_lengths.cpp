@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "base/npy.h"
+
 namespace lssar::command {
 namespace {
 
@@ -42,6 +44,27 @@ Status add_length(const std::string& text, std::vector<int32_t>& cu_seqlens) {
   }
   cu_seqlens.push_back(static_cast<int32_t>(cu_seqlens.back() + length));
   return {};
+}
+
+Result<std::vector<int32_t>> read_cu_seqlens(const char* option, const std::string& path,
+                                             const char* tensor, int64_t rows) {
+  LSSAR_ASSIGN_OR_RETURN(const NpyArray<int64_t> array, read_npy_int64(path));
+  if (array.shape.size() != 1 || array.values.empty()) {
+    return invalid_argument(fmt::format("{} {}: shape {}; allowed is (sequences + 1,)", option,
+                                        path, npy_shape_string(array.shape)));
+  }
+  const std::vector<int64_t>& all = array.values;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const int64_t least = i == 0 ? 0 : all[i - 1], most = i == 0 ? 0 : rows;
+    if (all[i] < least || all[i] > most)
+      return invalid_argument(fmt::format("{} {}: entry {} is {}; allowed are {} to {}", option,
+                                          path, i, all[i], least, most));
+  }
+  if (all.back() != rows)
+    return invalid_argument(
+        fmt::format("{} {}: the last entry is {}; allowed is {}, the rows of {}", option, path,
+                    all.back(), rows, tensor));
+  return std::vector<int32_t>(all.begin(), all.end());
 }
 
 }  // namespace
@@ -124,6 +147,38 @@ Result<PackedSequences> LengthsOption::sequences(const Problem& problem) const {
         add_length(colon == std::string::npos ? one : one.substr(colon + 1), packed.cu_seqlens_k));
   }
   return packed;
+}
+
+CLI::Option* CuSeqlensFiles::add_to(CLI::App& app) {
+  CLI::Option* const q =
+      app.add_option(
+             "--cu-seqlens", q_,
+             "packed sequences: int32 .npy [sequences + 1], the row where each begins, then "
+             "the number of rows; tensors are [rows, heads, dim]")
+          ->type_name("FILE")
+          ->group("Files");
+  app.add_option("--cu-seqlens-k", k_, "the same for keys and values (default: --cu-seqlens)")
+      ->type_name("FILE")
+      ->group("Files")
+      ->needs(q);
+  return q;
+}
+
+Result<PackedSequences> CuSeqlensFiles::read(const Sizes& sizes) const {
+  PackedSequences packed;
+  packed.heads = sizes.heads;
+  packed.kv_heads = sizes.kv_heads;
+  LSSAR_ASSIGN_OR_RETURN(packed.cu_seqlens_q,
+                         read_cu_seqlens("--cu-seqlens", q_, "--q", sizes.seq_q));
+  const bool is_own = !k_.empty();
+  LSSAR_ASSIGN_OR_RETURN(packed.cu_seqlens_k,
+                         read_cu_seqlens(is_own ? "--cu-seqlens-k" : "--cu-seqlens",
+                                         is_own ? k_ : q_, "--k", sizes.seq_k));
+  if (packed.cu_seqlens_q.size() == packed.cu_seqlens_k.size()) return packed;
+  return invalid_argument(
+      fmt::format("--cu-seqlens-k {}: {} entries; allowed are {}, those of "
+                  "--cu-seqlens",
+                  k_, packed.cu_seqlens_k.size(), packed.cu_seqlens_q.size()));
 }
 
 }  // namespace lssar::command

@@ -1,4 +1,5 @@
-// --lengths: sequences of their own lengths, packed one after another, for `lssar verify`.
+// Sequences of their own lengths, packed one after another: --lengths of `lssar verify`, and
+// --cu-seqlens of `lssar run`.
 // Threads: plain values.
 #pragma once
 
@@ -41,6 +42,20 @@ class LengthsOption {
 
  private:
   std::optional<std::string> text_;
+};
+
+// --cu-seqlens, --cu-seqlens-k.
+class CuSeqlensFiles {
+ public:
+  // The option --cu-seqlens.
+  CLI::Option* add_to(CLI::App& app);
+  bool is_given() const { return !q_.empty(); }
+  // `sizes`: of tensors that hold all rows as one batch entry. REQUIRES: is_given().
+  // kInvalidArgument: numbers that are no beginnings of sequences, or that leave out rows.
+  Result<PackedSequences> read(const Sizes& sizes) const;
+
+ private:
+  std::string q_, k_;
 };
 
 }  // namespace lssar::command

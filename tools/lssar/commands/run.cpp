@@ -12,6 +12,7 @@
 #include "tools/lssar/call/data_options.h"
 #include "tools/lssar/call/input_files.h"
 #include "tools/lssar/call/open_engine.h"
+#include "tools/lssar/call/sequence_lengths.h"
 #include "tools/lssar/commands/subcommands.h"
 #include "tools/lssar/options/problem_options.h"
 #include "tools/lssar/options/schedule_options.h"
@@ -27,6 +28,7 @@ struct RunOptions {
   ScheduleOptions schedule;
   ExecutionOptions execution;
   InputFiles files;
+  CuSeqlensFiles cu_seqlens;
   DataOptions data;
   bool random = false;
   std::string output_dir;  // "": the results are dropped
@@ -62,14 +64,28 @@ Status prepare_output_dir(const std::string& path, Pass pass) {
   return {};
 }
 
+// One of the results, [batch, heads, length, dim].
+struct Output {
+  const char* name;
+  int64_t heads, length, dim;
+  const std::vector<float>& values;
+};
+
+Result<std::string> npy_bytes(const std::string& path, int64_t batch, const Output& output) {
+  const Shape shape = {batch, output.heads, output.length, output.dim};
+  return npy_float32_bytes(path, shape, output.values);
+}
+
+// As [rows, heads, dim]: what the files of a packed call have.
+Result<std::string> packed_npy_bytes(const std::string& path, const Output& output) {
+  const std::vector<int64_t> shape = {output.length, output.heads, output.dim};
+  return npy_float32_bytes(path, shape,
+                           swap_outer_dims(output.values, output.heads, output.length, output.dim));
+}
+
 // Writes all of them or none.
 Status write_outputs(const RunOptions& options, const Sizes& sizes, const Problem& problem,
                      const AttentionOutputs& outputs) {
-  struct Output {
-    const char* name;
-    int64_t heads, length, dim;
-    const std::vector<float>& values;
-  };
   const int64_t d = problem.head_dim, dv = problem.head_dim_v;
   const std::vector<Output> files =
       problem.pass == Pass::kForward
@@ -80,8 +96,9 @@ Status write_outputs(const RunOptions& options, const Sizes& sizes, const Proble
   std::vector<OutputFile> written;
   for (const Output& file : files) {
     const std::string path = options.output_dir + "/" + file.name;
-    const Shape shape = {sizes.batch, file.heads, file.length, file.dim};
-    LSSAR_ASSIGN_OR_RETURN(const std::string bytes, npy_float32_bytes(path, shape, file.values));
+    LSSAR_ASSIGN_OR_RETURN(const std::string bytes, problem.varlen
+                                                        ? packed_npy_bytes(path, file)
+                                                        : npy_bytes(path, sizes.batch, file));
     LSSAR_ASSIGN_OR_RETURN(OutputFile opened, OutputFile::open(path));
     LSSAR_RETURN_IF_ERROR(opened.append(bytes));
     written.push_back(std::move(opened));
@@ -135,9 +152,25 @@ void print_results(const RunOptions& options, Engine& engine,
 // A call's problem, sizes and inputs, from files or from --random.
 struct RunCall {
   Problem problem;
-  Sizes sizes;
+  Sizes sizes;  // of the tensors
   AttentionInputs inputs;
+  PackedSequences packed;  // where problem.varlen
 };
+
+// From files of packed sequences.
+Result<RunCall> packed_call_of(const RunOptions& options) {
+  RunCall call;
+  LSSAR_ASSIGN_OR_RETURN(InputFiles::Content files, options.files.read_packed());
+  LSSAR_ASSIGN_OR_RETURN(call.problem, options.problem.problem_of_files(files.sizes, files.head_dim,
+                                                                        files.head_dim_v));
+  call.problem.varlen = true;
+  call.problem.seq_q = call.problem.seq_k = 0;
+  LSSAR_RETURN_IF_ERROR(validate(call.problem));
+  call.sizes = files.sizes;
+  LSSAR_ASSIGN_OR_RETURN(call.packed, options.cu_seqlens.read(files.sizes));
+  call.inputs = std::move(files.tensors);
+  return call;
+}
 
 Result<RunCall> call_of(const RunOptions& options) {
   RunCall call;
@@ -154,6 +187,11 @@ Result<RunCall> call_of(const RunOptions& options) {
     return invalid_argument("inputs: none; allowed are --q, --k and --v, or --random");
   if (options.output_dir.empty())
     return invalid_argument("--out: not given; it names the folder for the results");
+  if (options.cu_seqlens.is_given()) {
+    LSSAR_ASSIGN_OR_RETURN(call, packed_call_of(options));
+    LSSAR_RETURN_IF_ERROR(check_pass(call.problem, options));
+    return call;
+  }
   LSSAR_ASSIGN_OR_RETURN(InputFiles::Content files, options.files.read());
   LSSAR_ASSIGN_OR_RETURN(call.problem, options.problem.problem_of_files(files.sizes, files.head_dim,
                                                                         files.head_dim_v));
@@ -173,9 +211,13 @@ Result<int> run(const RunOptions& options) {
   LSSAR_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
                          open_engine(options, call.problem, engine_options));
   LSSAR_ASSIGN_OR_RETURN(const ScheduleChooser chooser, options.schedule.chooser(*engine));
-  LSSAR_ASSIGN_OR_RETURN(const AttentionOutputs outputs,
-                         run_attention(*engine, call.problem, call.sizes, chooser, call.inputs,
-                                       options.execution.quiet()));
+  const bool quiet = options.execution.quiet();
+  LSSAR_ASSIGN_OR_RETURN(
+      const AttentionOutputs outputs,
+      call.problem.varlen
+          ? run_sequences(*engine, call.problem, call.sizes, call.packed.call(), chooser,
+                          call.inputs, quiet)
+          : run_attention(*engine, call.problem, call.sizes, chooser, call.inputs, quiet));
   if (!options.output_dir.empty())
     LSSAR_RETURN_IF_ERROR(write_outputs(options, call.sizes, call.problem, outputs));
   print_results(options, *engine, outputs.passes);
@@ -188,6 +230,7 @@ void add_run(CLI::App& app, Action* action) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* sub = app.add_subcommand("run", "Compute attention of .npy files");
   CLI::Option* const q = options->files.add_to(*sub);
+  options->cu_seqlens.add_to(*sub)->needs(q);
   sub->add_flag("--random", options->random, "random inputs of the sizes given, instead of files")
       ->group("Files")
       ->excludes(q);
