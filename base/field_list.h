@@ -85,7 +85,7 @@ struct Field {
     return with(&Field::special, std::optional<Special>(value)).with(&Field::special_text, text);
   }
   constexpr Field no_text_of_default() const { return with(&Field::default_has_no_text, true); }
-  // JSON lacks the field where it has its default. So older readers read what does not use it.
+  // JSON leaves the field out where it has its default, so that older readers read such JSON.
   constexpr Field no_json_of_default() const { return with(&Field::default_has_no_json, true); }
 
   // What completes "allowed are ...".

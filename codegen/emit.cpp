@@ -132,7 +132,7 @@ void write_hopper_constants(SourceWriter& out, const Problem& problem, const Sch
   }
 }
 
-// -1, and 0 of kChunk: no limit. A causal mask is a kWindowRight of 0, and kIsCausal is false.
+// No limit is -1, and 0 for kChunk. A causal mask is a kWindowRight of 0, and kIsCausal is false.
 void write_window_constants(SourceWriter& out, const Problem& problem) {
   out.constant("bool", "kHasWindow", boolean(has_window(problem)));
   if (!has_window(problem)) return;

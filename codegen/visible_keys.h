@@ -10,9 +10,9 @@
 //   lo = max(pos - window_left, the first position of pos's chunk)
 // Chunks are [n chunk, n chunk + chunk) for whole n, also below 0.
 //
-// So later chunks see the sinks, but rows in front of a sink do not; all rows see the prefix. The
-// rule holds for positions below 0 too. Such rows see the prefix, and what window_right reaches.
-// If nothing limits the keys after them, they see all keys.
+// So all rows see the prefix, and later chunks see the sinks, but rows in front of a sink do not.
+// The rule holds for positions below 0 too. Such rows see the prefix, and what window_right
+// reaches. If nothing limits the keys after them, they see all keys.
 //
 // Threads: pure functions.
 #pragma once

@@ -8,8 +8,8 @@ namespace lssar {
 
 namespace {
 
-// The mean number of keys that a row sees. Of more rows than this, rows at equal distances are
-// counted, because every execute asks.
+// The mean number of keys that a row sees. Where there are more than kMostCounted rows, that many
+// at equal distances are counted, because every execute asks.
 double mean_visible_keys(const Problem& problem, const Sizes& sizes) {
   constexpr int64_t kMostCounted = 64;
   const int64_t rows = std::min(sizes.seq_q, kMostCounted);

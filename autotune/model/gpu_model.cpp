@@ -31,8 +31,8 @@ struct Card {
 //   B200: data sheet (2.25 PFLOPS, 8 TB/s).
 //   RTX 5090, RTX 5080: "NVIDIA RTX Blackwell GPU Architecture" (GeForce: half the rate into
 //         float32: 209.5 and 112.6 TFLOPS).
-//   RTX PRO 6000: "NVIDIA RTX Blackwell PRO GPU Architecture" (503.8 TFLOPS into float32). Its L2
-//         gave 8.7 TB/s to "Blackwell: Nvidia's Massive GPU" (Chips and Cheese, 2025).
+//   RTX PRO 6000: "NVIDIA RTX Blackwell PRO GPU Architecture" (503.8 TFLOPS into float32). Its L2:
+//         8.7 TB/s, measured in "Blackwell: Nvidia's Massive GPU" (Chips and Cheese, 2025).
 //   GB10: DGX Spark's page (273 GB/s, 6144 CUDA cores of 128 to an SM), NVIDIA's talk at Hot Chips
 //         2025 (31 TFLOPS in float32, which is 2.52 GHz; L2 of 24 MB).
 // Not published, assumed: L2 bandwidth of the others except A100's (A100's per clock; half of it on

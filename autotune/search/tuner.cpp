@@ -31,7 +31,7 @@ Status check_task(const TuneProblem& task) {
   if (has_window(task.problem)) {
     return unsupported(
         "window_left, window_right, prefix and chunk are not searched; a problem with them takes "
-        "what was tuned without, or the default");
+        "what was tuned without them, or the default");
   }
   LSSAR_RETURN_IF_ERROR(check_sizes(task.problem, task.sizes));
   const std::pair<const char*, int64_t> all[] = {{"batch", task.sizes.batch},

@@ -42,7 +42,7 @@ def _verdict(less: list[float], more: list[float], slack: float = 0.0, of_more: 
 
 
 def _table(values: Values, index: int, attention: str) -> list[float]:
-    """Of the runs of the paper's tables; index 0 is 1 x, 1 is 8 x."""
+    """Losses of the group tables, seed by seed; index 0 is 1 x, 1 is 8 x."""
     return [row[index] for row in values("tables", attention, "loss")]
 
 
@@ -70,7 +70,7 @@ def _reweighted_rows(values: Values) -> tuple[Row, ...]:
             _verdict(_column(values, _EIGHT, "sigmoid_l1_p15"), softmax, _LESS),
         ),
         (
-            "It is not as good as LSSAR, p 15, at 8 x",
+            "Sigmoid with l1 and re-weighting, p 15, is not as good as LSSAR, p 15, at 8 x",
             "loss at 8 x: every seed above every seed of LSSAR",
             _verdict(*(_column(values, _EIGHT, x) for x in ("lssar_p15", "sigmoid_l1_p15")), _LESS, True),
         ),
@@ -97,12 +97,12 @@ def _part_rows(values: Values) -> tuple[Row, ...]:
             _verdict(softmax, _table(values, 0, "exp"), _LESS, True),
         ),
         (
-            "It matters more than the exponential (table 2)",
+            "The l1 norm of softmax matters more than the exponential (table 2)",
             "loss at 1 x: the norm without exp below exp without the norm, every seed",
             _verdict(_table(values, 0, "identity_l1"), _table(values, 0, "exp"), _LESS),
         ),
         (
-            "Weights need not be positive: re-centred, with l1, is as good (table 1)",
+            "Weights need not be positive: softmax re-centred, with l1, is as good as softmax (table 1)",
             near,
             close("softmax_recentred_l1"),
         ),
@@ -114,7 +114,11 @@ def _part_rows(values: Values) -> tuple[Row, ...]:
             _verdict(softmax, _table(values, 0, "relu_squared_l1"), _LESS, True),
         ),
         ("Sigmoid's loss grows more with length than softmax's (table 4)", more, grows_more("sigmoid")),
-        ("ReLU's over N likewise (table 4)", more, grows_more("relu_length")),
+        (
+            "The loss of ReLU over N grows more with length than softmax's (table 4)",
+            more,
+            grows_more("relu_length"),
+        ),
     )
 
 
@@ -180,7 +184,7 @@ def claims(values: Values, norms: Norms) -> str:
             _verdict(_column(values, _EIGHT, "softmax", 15), softmax),
         ),
         (
-            "The same for LSSA",
+            "LSSA read with p 15 is better at 8 x than as trained",
             "loss at 8 x: every seed below",
             _verdict(_column(values, _EIGHT, "lssa", 15), _column(values, _EIGHT, "lssa")),
         ),

@@ -21,7 +21,7 @@ PAPER_AT_8 = {
     "softmax_p15": 7.02,
     "sigmoid_l1_p15": 3.86,
 }
-# What a group's columns 1 x and 8 x are among its lengths.
+# The indices of 1 x and 8 x among a group's lengths.
 COLUMNS = {"tables": (0, 1), "length": (0, 3)}
 
 

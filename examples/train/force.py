@@ -76,8 +76,8 @@ def features(model: Tracker, positions: torch.Tensor) -> torch.Tensor:
 
 
 def probe_of(model: Optional[Tracker], fit: Orbits, test: Orbits) -> float:
-    """The probe of a model's last layer, fitted to some orbits and tested on others; None: of the position
-    itself."""
+    """The probe of a model's last layer, fitted to some orbits and tested on others. Without a model, the
+    probe of the position itself."""
 
     def of(positions: torch.Tensor) -> torch.Tensor:
         return positions[:, FIRST:].reshape(-1, 2) if model is None else features(model, positions)

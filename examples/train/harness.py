@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         limit=options.limit,
         bootstrap_iters=options.bootstrap,
     )
-    assert found is not None  # it is on processes beside the first
+    assert found is not None  # it is None only on processes beside the first
     return {"results": found["results"], "cut": lm.cut}
 
 

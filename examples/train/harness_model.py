@@ -34,7 +34,7 @@ class Tokens:
 
         try:
             self.tokenizer = tokenizers.Tokenizer.from_file(path)
-        except Exception as error:  # of a kind of its own, which is plain Exception
+        except Exception as error:  # tokenizers raises plain Exception
             raise ConfigError(f"--tokenizer: {path!r}; must be a tokenizer.json: {error}") from None
         size, start = self.tokenizer.get_vocab_size(), self.tokenizer.token_to_id("<|endoftext|>")
         if size > vocab:
@@ -91,7 +91,7 @@ class Checkpoint(TemplateLM):
 
     @torch.no_grad()
     def _logits(self, rows: Sequence[list[int]]) -> torch.Tensor:
-        """[rows, longest, vocab]. Short rows are filled up at their ends, which no token before sees."""
+        """[rows, longest, vocab]. Short rows are filled up at their ends, which no earlier token sees."""
         longest = max(map(len, rows))
         filled = [row + [0] * (longest - len(row)) for row in rows]
         return self.model(torch.tensor(filled, device=self._device)).float().cpu()
@@ -182,7 +182,7 @@ def _score(logits: torch.Tensor, wanted: list[int]) -> tuple[float, bool]:
 
 
 def _batches(rows: list[list[int]]) -> list[list[int]]:
-    """The numbers of the rows, those of like lengths together, up to _TOKENS_AT_ONCE with the filling."""
+    """Row numbers in batches of like lengths, each of at most _TOKENS_AT_ONCE tokens with the filling."""
     parts: list[list[int]] = []
     for i in sorted(range(len(rows)), key=lambda i: len(rows[i])):
         if not parts or (len(parts[-1]) + 1) * len(rows[i]) > _TOKENS_AT_ONCE:

@@ -62,7 +62,7 @@ class _Looker:
         self.start(rows=0, cells=0)
 
     def start(self, rows: int, cells: int) -> None:
-        """Of the next calls, look at the last `rows` queries; if cells is not 0, draw the first one."""
+        """Look at the last `rows` queries of the next calls; if cells is not 0, map the first call."""
         self.rows, self.cells = rows, cells
         self.sums, self.queries = torch.zeros(len(_FIGURES), 1, dtype=torch.float64), 0
         self.map: Optional[torch.Tensor] = None
@@ -182,13 +182,13 @@ def _parse(arguments: Optional[list[str]]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("runs", type=pathlib.Path, nargs="+", metavar="run", help="train.out of a run")
     parser.add_argument("-o", "--output", type=pathlib.Path, required=True, help="the figures, as JSON")
-    parser.add_argument("--names", nargs="+", help="of the models on the page (default: the folders')")
+    parser.add_argument("--names", nargs="+", help="names on the page (default: the folders')")
     parser.add_argument(
         "--times", type=int, nargs="+", default=evaluate.TIMES, help="lengths, in training lengths"
     )
     parser.add_argument("--rope", choices=ropes.SCALINGS, default="none", help="how positions are stretched")
     parser.add_argument("--documents", type=int, default=64, help="sequences (default 64)")
-    parser.add_argument("--cells", type=int, default=64, help="of a map, along a side (default 64)")
+    parser.add_argument("--cells", type=int, default=64, help="cells along a side of a map (default 64)")
     options = parser.parse_args(arguments)
     options.names = options.names or [run.resolve().name for run in options.runs]
     if min(*options.times, options.documents, options.cells) < 1:

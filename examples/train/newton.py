@@ -75,7 +75,7 @@ def make(attention: str, seed: int, folder: str, quick: bool = False) -> dict[st
 
 
 def _probe(model: Optional[Any], seed: int, config: configs.Config) -> float:
-    """Of new orbits of the same kind."""
+    """The probe's R^2 on new orbits of the same kind."""
     fit, test = (force.sample(10 * seed + i, ORBITS, config.model.length) for i in (1, 2))
     return force.probe_of(model, fit, test)
 
@@ -135,7 +135,7 @@ def table(runs: list[dict[str, Any]], reading: str) -> str:
 
 
 def list_of_runs(runs: list[dict[str, Any]]) -> str:
-    """Each run: its last training loss, and the probes beside which its own is to be seen."""
+    """Each run: its last training loss, its probe, and two probes to compare it with."""
     lines = ["| run | loss at the end | probe's R^2: trained | before training | of the position alone |"]
     lines.append("| --- " * 5 + "|")
     for run in runs:

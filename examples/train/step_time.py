@@ -37,7 +37,7 @@ def _run(attention: str, length: int) -> train.Run:
 
 
 def _step(run: train.Run) -> float:
-    """Milliseconds."""
+    """Takes a step, and returns its milliseconds."""
     begin = time.perf_counter()
     run.take_step()
     return 1e3 * (time.perf_counter() - begin)

@@ -40,7 +40,7 @@ def learning_rate(train: configs.TrainConfig, step: int) -> float:
 
 
 def loss_of(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Mean cross entropy, in nats per target; of points the mean square of the distance per coordinate."""
+    """Mean cross entropy, in nats per target; for points the mean square error of a coordinate."""
     if targets.is_floating_point():
         is_known = ~targets.isnan()
         return F.mse_loss(logits[is_known].float(), targets[is_known])

@@ -243,14 +243,14 @@ typedef struct lssar_problem {
   int32_t reserved2; /* 0 */
   /* Windows. Row i stands at position pos = i + seq_k - seq_q. It sees key j if j < prefix, or if
    * j <= hi and (j < window_sinks or j >= lo), where hi is the least of pos + window_right, pos if
-   * causal, and the end of pos's chunk, and lo is the larger of pos - window_left and the begin of
-   * its chunk. N_i counts these keys. All 0: no window. */
+   * causal, and the last position of pos's chunk, and lo is the larger of pos - window_left and the
+   * first position of that chunk. N_i counts these keys. All 0: no window. */
   int32_t has_window;   /* 1: window_left and window_right hold; 0: they are 0 and limit nothing */
   int32_t reserved3;    /* 0 */
   int64_t window_left;  /* keys seen before pos; -1: all */
   int64_t window_right; /* keys seen after pos; -1: all */
   int64_t window_sinks; /* the first keys, which neither window_left nor chunk hides */
-  int64_t prefix;       /* the first keys, which every row sees, also in front of them */
+  int64_t prefix;       /* the first keys, which every row sees, even one before them */
   int64_t chunk;        /* a row sees keys of its chunk [n chunk, n chunk + chunk); 0: no chunks */
 } lssar_problem;
 
@@ -309,9 +309,10 @@ typedef struct lssar_tune_options {
  * at a time uses a device. On the virtual device nothing is measured: the result is predicted.
  * `problems` are `num_problems` pointers. Lengths, batch and heads are those that calls will
  * typically have. A length of 0 stands for 4096, and one batch entry of one head for 16K tokens of
- * 16 heads. Takes minutes, and should have the device for itself. `options` may be NULL. Row sums and
- * weighted sums are skipped, because they have one schedule, and problems with windows, which take
- * what was tuned without. A problem that fails does not stop the others; the first failure is returned. INVALID_ARGUMENT; UNSUPPORTED: the device is record, which
+ * 16 heads. Takes minutes, and should have the device for itself. `options` may be NULL. Row sums
+ * and weighted sums are skipped, because they have one schedule. So are problems with windows,
+ * which take the schedule that was tuned without the window. A problem that fails does not stop the
+ * others; the first failure is returned. INVALID_ARGUMENT; UNSUPPORTED: the device is record, which
  * cannot be tuned; MISSING: no worker program, no compiler; DEVICE_ERROR: no candidate passed, or
  * another process has been tuning on this device for 10 minutes; IO_ERROR: the table cannot be
  * written; CANCELLED: by the callback; what was measured until then is kept. */
@@ -419,7 +420,7 @@ typedef struct lssar_tensor {
 } lssar_tensor;
 
 /* Where a call's keys and queries are among all. Row 0 of k and v is key first_key of num_keys; row
- * 0 of q is query first_query of num_queries. Only causal problems, and those with windows, read the
+ * 0 of q is query first_query of num_queries. Only problems with a causal mask or a window read the
  * queries' part. Values are 0 to 2^31 - 1; the call's rows lie within num_*. A num_* of 0 is the
  * smallest that fits. */
 typedef struct lssar_range {

@@ -107,8 +107,8 @@ def _shapes(q, k, v):
 
 
 def _within_window(q, k, v, causal, p, offset, layout, score, sink, window):
-    """By the operators of sequences, all of one length. Those of torch.ops.lssar.forward have no
-    windows, because programs that were exported name their arguments."""
+    """By the operators of sequences, all of one length. torch.ops.lssar.forward has no windows:
+    exported programs name its arguments, so that it can get no new ones."""
     if _jagged.has_any(q, k, v):
         is_transposed = layout == "blhd"
         q, k, v = (x.transpose(1, 2) for x in (q, k, v)) if is_transposed else (q, k, v)

@@ -45,7 +45,7 @@ def _check(q, k, v):
 
 
 def _have_same_lengths(k, v):
-    """Of tensors that were made one by one, with numbers of their own."""
+    """Whether tensors that were made one by one have equal offsets and lengths."""
     pairs = ((k.offsets(), v.offsets()), (k.lengths(), v.lengths()))
     return all(
         x is y or (x is not None and y is not None and torch.equal(x, y)) for x, y in pairs

@@ -67,7 +67,7 @@ def mask_of(places, causal, padding, batch, device):
 
 
 def mask_of_documents(ids):
-    """Of causal attention within runs of equal ids, [batch, length]."""
+    """The mask of causal attention within runs of equal ids, [batch, length]."""
     return cu_seqlens_of_documents(ids).expand(1, 1, 3, -1).contiguous()
 
 
@@ -109,7 +109,7 @@ def _range_of(seen, _):
 
 
 def _order_of(seen, length):
-    """Padded to `length` numbers behind the count, which those of queries may fall short of."""
+    """Padded to `length` numbers behind the count, because there may be fewer queries than keys."""
     order = (~seen).to(torch.uint8).argsort(dim=1, stable=True).int()
     row = torch.cat([seen.sum(1, dtype=torch.int32)[:, None], order], dim=1)
     return torch.nn.functional.pad(row, (0, length - order.shape[1]))
@@ -189,7 +189,7 @@ def _of_ranges(q, k, v, queries, keys, **options):
 
 def _common_step(*tensors):
     """Rows from one batch entry to the next, in memory where every tensor can be read as rows that
-    lie one after another. Without memory that allows it, the length: _packed copies then."""
+    lie one after another. Where memory does not allow it, the length: then _packed copies."""
     steps = {_step_of(x) for x in tensors}
     batch, _, length, _ = tensors[0].shape
     step = steps.pop()
@@ -197,7 +197,7 @@ def _common_step(*tensors):
 
 
 def _step_of(x):
-    """Of a cache [batch, heads, length, dim], heads * length: a row is that of its first head."""
+    """For a cache [batch, heads, length, dim] heads * length: a row is that of its first head."""
     batch, _, length, _ = x.shape
     if batch < 2 or length < 2 or x.requires_grad or x.stride(3) != 1:
         return None

@@ -76,7 +76,7 @@ class Plan:
 
 
 def check_sequences(status):
-    """As Library.check, of a call of sequences: sizes have the names that callers give them."""
+    """Library.check for a call of sequences. Its errors name sizes as callers do."""
     try:
         library().check(status)
     except LssarError as error:

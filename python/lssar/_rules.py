@@ -168,7 +168,7 @@ def window_of(window_size, window_sinks, prefix, chunk):
 
 
 def window_options(window):
-    """The keywords of lssar.attention that window_of made `window` of."""
+    """The keywords of lssar.attention from which window_of made `window`."""
     if not window:
         return {}
     names = ("window_sinks", "prefix", "chunk")

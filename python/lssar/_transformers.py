@@ -151,7 +151,7 @@ def _mask(
 
 def _documents_of(mask_function, causal):
     """What transformers' mask of packed sequences knows: [batch, length], equal numbers for tokens of
-    one document. None if the function is not exactly that: it is known by its parts, which are (which
+    one document. None if the function is not exactly that mask. It is known by its parts: (which
     document, causal within it), and in transformers 4 (causal, which document)."""
     both = _parts_of(mask_function, "and_masks", "mask_functions")
     if both is None or len(both[0]) != 2:

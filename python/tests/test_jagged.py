@@ -100,7 +100,7 @@ class Jagged(unittest.TestCase):
         self.assertIs(called.call_args.args[3], called.call_args.args[4])
 
     def test_rows_between_entries(self):
-        """Of tensors with lengths beside their offsets."""
+        """Tensors with lengths beside their offsets have them."""
         *rows, cu, _ = packed_inputs(lengths=((6, 6), (8, 8), (3, 3)))
         used = torch.tensor([4, 8, 0])
         q, k, v = (jagged(x, cu.long(), used) for x in rows)

@@ -45,7 +45,7 @@ LSSAR_HOST bool is_key_seen(const AttentionParams& params, i64 key) {
   return queries > 0 && seen_by_some<Config>(params, 0, queries).has_all(key, 1);
 }
 
-// Of a key that no query sees; it may be NaN.
+// Clears the gradients of a key that no query sees, without reading it: it may be NaN.
 template <class Config>
 LSSAR_HOST void clear_gradients(const AttentionParams& params, const RowPlace& place, i64 key) {
   using Element = typename Config::Element;

@@ -10,8 +10,8 @@
 
 namespace lssar_device {
 
-// Keys below `always`, and those from `begin` to `end` - 1. always <= begin <= end. As a number:
-// how many they are.
+// Keys below `always`, and those from `begin` to `end` - 1. always <= begin <= end. Converts to
+// their number.
 struct VisibleKeys {
   int always, begin, end;
 
@@ -71,8 +71,8 @@ LSSAR_DEVICE VisibleKeys common_keys(const VisibleKeys& first, const VisibleKeys
   return keys;
 }
 
-// The tiles of keys that a block visits, by their order: `always` from key 0 on, and, behind
-// `skipped` ones, the others. As a number: how many they are.
+// The key tiles that a block visits, in order: the first `always` tiles, then, after a gap of
+// `skipped` tiles, the others. `count` of them in all; converts to that.
 struct VisitedTiles {
   int always, skipped, count;
 
@@ -92,7 +92,8 @@ LSSAR_DEVICE int tiles_before(const VisitedTiles& tiles, int tile) {
   return tile < tiles.always ? tile : tile - tiles.skipped;
 }
 
-// The tiles of kCols keys of which some row of a tile of rows sees a key.
+// The tiles of kCols keys that some row of a tile sees a key of, from the keys of its first row and
+// its last.
 template <int kCols>
 LSSAR_DEVICE VisitedTiles visited_tiles(const VisibleKeys& first, const VisibleKeys& last) {
   const int end = static_cast<int>((i64{last.end} + kCols - 1) / kCols);

@@ -191,8 +191,8 @@ size_t turn_of_dim(int dim) {
 INSTANTIATE_TEST_SUITE_P(All, HopperTable, testing::ValuesIn(kDims),
                          testing::PrintToStringParamName());
 
-// Without a mask other kernels are short of registers. compile_grid_test has the split sums of dq. The
-// dims take the two other modes in turn, and the largest takes both.
+// Without a mask other kernels are short of registers. compile_grid_test has the split sums of dq.
+// The dims take the two other modes in turn, and the largest takes both.
 TEST_P(HopperTable, SumsOfDqHaveNoSpillsWithoutAMask) {
   const auto compiler = open_compiler(CompilerChoice::kNvrtc);
   if (!compiler.ok()) GTEST_SKIP() << compiler.status().to_string();

@@ -110,7 +110,7 @@ TYPED_TEST(KeyWalks, VisitEveryKeyThatARowSeesOnce) {
   }
 }
 
-// Of a few rows: what some see, and what all see.
+// What some of a few rows see, and what all of them see.
 TYPED_TEST(KeyWalks, RowsTogether) {
   constexpr int64_t kRows = 6, kPanel = TypeParam::kPanelKeys;
   for (const Lengths lengths : kLengths) {

@@ -95,7 +95,7 @@ TEST_F(WindowCounters, TheOrderedSumOfDqHasAsManyTurnsAsTiles) {
             tiles_ * kTile * kDim * 4);
 }
 
-// The work of a call, of which rows are sampled.
+// The work of a call, for which rows are sampled.
 TEST_F(WindowCounters, TheCountOfScoresIsNearThatOfPairs) {
   count_pairs();
   EXPECT_NEAR(count_scores(problem_, kSizes), static_cast<double>(pairs_), 0.01 * pairs_);

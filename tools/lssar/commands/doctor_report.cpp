@@ -61,8 +61,8 @@ std::string kernels_text(const DeviceInfo& gpu) {
     return "Hopper kernels (wgmma) in bf16 and fp16, portable ones in fp32; " + estimates;
   if (model->mma_sync == 1) return "portable kernels (mma.sync, at its full rate); " + estimates;
   return fmt::format(
-      "portable kernels (mma.sync, at about {:.2g} of the tensor cores' rate: there are none with "
-      "this GPU's own instructions); {}",
+      "portable kernels (mma.sync, at about {:.2g} of the tensor cores' rate, because no kernel "
+      "uses this GPU's own instructions yet); {}",
       model->mma_sync, estimates);
 }
 
