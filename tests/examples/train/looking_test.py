@@ -53,7 +53,7 @@ def weights_in(model, inputs, p):
             spy = lambda q, k, v, attend=attend: seen.append((q, k)) or attend(q, k, v)
             stack.enter_context(mock.patch.object(layer, "attend", spy))
         model(inputs)
-    heads = layers[0].heads // layers[0].kv_heads
+    heads = model.config.heads // model.config.num_kv_heads
     return torch.stack([weights_of(q, k.repeat_interleave(heads, dim=1), p) for q, k in seen])
 
 
@@ -133,7 +133,7 @@ class TheModel(unittest.TestCase):
 
     def test_that_is_broken_is_an_error(self):
         config, model = made_model(model_attention="sdpa")
-        model.blocks[1].attention.qkv.weight.data.fill_(math.nan)
+        model.blocks[1].attention.project.qkv.weight.data.fill_(math.nan)
         before = [block.attention.attend for block in model.blocks]
         with self.assertRaisesRegex(ConfigError, "layer 2.*not finite"):
             looking.look(config, model, (1,), documents=1)
