@@ -104,6 +104,8 @@ class DataConfig:
     train: str = field("", Text("a file (text), or a pattern of file names (shards)"))
     validation: str = field("", Text("as data.train"))
     seed: int = field(1, Whole(0))  # of made data and of the order of windows
+    # Of made, passkey and recall: training begins with so many tokens and doubles them up to model.length.
+    shortest: int = field(0, Whole(0, 2**24))  # 0: all sequences have model.length
     pairs: int = field(8, Whole(1, 4096))  # of recall: pairs to remember
     queries: int = field(4, Whole(1, 4096))  # of recall: keys asked for
 

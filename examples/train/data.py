@@ -9,6 +9,7 @@ that the mean over a batch is the mean of the means over its parts.
 """
 
 import functools
+import itertools
 import pathlib
 from typing import Callable, Union
 
@@ -22,6 +23,7 @@ from .shards import Shards, count_windows
 
 Batch = tuple[torch.Tensor, torch.Tensor]
 _TRAIN, _VALIDATION = 0, 1
+_GROWING = ("made", "passkey", "recall")  # sources with data.shortest
 
 
 class Data:
@@ -82,7 +84,34 @@ class _Windows:
         return tokens[:-1], tokens[1:]
 
 
+def stages(config: Config) -> list[tuple[int, int]]:
+    """The lengths that training has in turn, each with the step before which it ends.
+
+    They double from data.shortest to model.length, and each has the same number of tokens.
+    """
+    lengths = [config.model.length]
+    while 0 < config.data.shortest < lengths[0]:
+        lengths.insert(0, lengths[0] // 2)
+    parts = list(itertools.accumulate(config.model.length // x for x in lengths))
+    return [(x, config.train.steps * part // parts[-1]) for x, part in zip(lengths, parts)]
+
+
+def count_tokens(config: Config, steps: int) -> int:
+    """The tokens of the first steps, of all processes."""
+    total, begin = 0, 0
+    for length, end in stages(config):
+        total += length * max(0, min(steps, end) - begin)
+        begin = end
+    return total * config.train.batch
+
+
+def _length_at(config: Config, step: int) -> int:
+    return next((length for length, end in stages(config) if step < end), config.model.length)
+
+
 def _made_row(config: Config, length: int, split: int, number: int) -> tuple[np.ndarray, np.ndarray]:
+    if split == _TRAIN and config.data.shortest:
+        length = _length_at(config, number // config.train.batch)
     random = np.random.RandomState([config.data.seed, split, number])
     source, vocab = config.data.source, config.model.vocab
     if source == "passkey":
@@ -111,7 +140,7 @@ def _check(config: Config, length: int) -> None:
         raise ConfigError(f"model.length: {length}; must be at least 4 for data.source passkey")
     if data.source == "recall":
         if data.queries >= length:
-            raise ConfigError(f"data.queries: {data.queries}; must be below model.length, {length}")
+            raise ConfigError(f"data.queries: {data.queries}; must be below the length, {length}")
         most = min((vocab - 1) // 2, (length - data.queries) // 2)
         if data.pairs > most:
             raise ConfigError(
@@ -119,11 +148,23 @@ def _check(config: Config, length: int) -> None:
             )
 
 
+def _check_shortest(config: Config) -> None:
+    shortest, longest = config.data.shortest, config.model.length
+    if shortest and config.data.source not in _GROWING:
+        sources = ", ".join(_GROWING)
+        raise ConfigError(f"data.shortest: {shortest}; must be 0 where data.source is not {sources}")
+    times, rest = divmod(longest, max(1, shortest))
+    if shortest and (rest or times & (times - 1)):
+        raise ConfigError(f"data.shortest: {shortest}; must be model.length, {longest}, over a power of 2")
+    _check(config, shortest or longest)
+
+
 def make(config: Config, length: int = 0, stride: int = 0) -> Data:
     """The data of a config. `length`: of sequences, if not that of training; `stride`: from the start
     of a window of text or shards to that of the next, if not `length`."""
     length = length or config.model.length
     _check(config, length)
+    _check_shortest(config)
     data, batch, vocab = config.data, config.train.batch, config.model.vocab
     if data.source not in ("shards", "text"):
         return Data(functools.partial(_made_row, config, length), batch)

@@ -165,7 +165,7 @@ class Run:
                 f"step {self.step}: the loss is {loss}; the last checkpoint is from before"
             )
         if self.log:
-            tokens = self.step * self.train.batch * self.config.model.length
+            tokens = data.count_tokens(self.config, self.step)
             values = (self.step, loss, validation, norm, rate, tokens, round(self.seconds, 3))
             self.log.add(dict(zip(("step", "loss", "validation_loss", "gradient_norm", "learning_rate",
                                    "tokens", "seconds"), values)))

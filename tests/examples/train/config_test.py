@@ -57,11 +57,25 @@ class Errors(InFolder):
         self.assertIn("'flex'; FlexAttention has no backward on the CPU; must be sdpa", str(caught.exception))
 
     def test_of_tasks(self):
-        with self.assertRaisesRegex(ConfigError, "data.queries: 16; must be below model.length, 16"):
+        with self.assertRaisesRegex(ConfigError, "data.queries: 16; must be below the length, 16"):
             data.make(small(data_source="recall", data_queries=16))
         with self.assertRaises(ConfigError) as caught:
             data.make(small(data_source="recall", data_pairs=9))
         self.assertIn("data.pairs: 9; must be at most 6", str(caught.exception))
+
+    def test_of_lengths_that_grow(self):
+        recall = {"data_source": "recall", "data_pairs": 4, "data_queries": 8, "model_length": 48}
+        for shortest in (0, 24, 48):
+            data.make(small(**recall, data_shortest=shortest))
+        for shortest, changes, message in (
+            (16, recall, "data.shortest: 16; must be model.length, 48, over a power of 2"),
+            (96, recall, "data.shortest: 96; must be model.length, 48, over a power of 2"),
+            (12, recall, "data.pairs: 4; must be at most 2 with this vocab and length"),
+            (8, {"data_source": "orbits", "model_points": True}, "data.shortest: 8; must be 0 where"),
+        ):
+            with self.subTest(message), self.assertRaises(ConfigError) as caught:
+                data.make(small(**changes, data_shortest=shortest))
+            self.assertIn(message, str(caught.exception))
 
     def test_of_processes(self):
         with self.assertRaises(ConfigError) as caught:

@@ -107,6 +107,20 @@ class Made(unittest.TestCase):
                 self.assertEqual(tokens[first + 1], targets[place])
             self.assertEqual((tokens[:36] != 0).sum(), 16)
 
+    def test_lengths_grow(self):
+        """Each length has as many tokens, and validation always has model.length."""
+        changes = {"data_pairs": 2, "data_queries": 4, "data_shortest": 8, "train_steps": 14}
+        config = small(data_source="recall", model_length=32, **changes)
+        grown = data.make(config)
+        lengths = [grown.batch(step, 0, 4)[0].shape[1] for step in range(14)]
+        self.assertEqual(lengths, [8] * 8 + [16] * 4 + [32] * 2)
+        counts = [data.count_tokens(config, steps) for steps in range(15)]
+        self.assertEqual(counts, [4 * sum(lengths[:steps]) for steps in range(15)])
+        self.assertTrue(grown.batch(9, 2, 2)[0].equal(grown.batch(9, 0, 4)[0][2:]))
+        self.assertEqual(grown.validation(0, 4)[0].shape, (4, 32))
+        self.assertEqual(data.make(config, 64).validation(0, 4)[0].shape, (4, 64))
+        self.assertEqual(data.count_tokens(small(), 3), 3 * 4 * 16)
+
     def test_language_has_habits(self):
         tokens = made.language(np.random.RandomState(3), 60, 4000)
         followers = {}

@@ -34,7 +34,7 @@ class Quick(InFolder):
         listed = [spec.name for spec in evidence_runs.specs(quick=True)]
         self.assertEqual(sorted(x.stem for x in self.folder.glob("*.json")), sorted(listed))
         page = (self.folder / "extrapolation.md").read_text()
-        self.assertIn("**4 of 4 runs are done.**", page)
+        self.assertIn("**5 of 5 runs are done.**", page)
         self.assertNotIn("No run is done yet", page)
         self.check_run(json.loads((self.folder / f"{listed[0]}.json").read_text()))
         # One is lost and one was made with another config: these two are made again.
@@ -44,7 +44,7 @@ class Quick(InFolder):
         with mock.patch.object(evidence, "run_here") as made:
             self.assertEqual(quiet_main(*arguments)[0], 0)
         self.assertEqual([call.args[1].name for call in made.call_args_list], [listed[0], listed[2]])
-        self.assertIn("**2 of 4 runs are done.**", (self.folder / "extrapolation.md").read_text())
+        self.assertIn("**3 of 5 runs are done.**", (self.folder / "extrapolation.md").read_text())
 
     def check_run(self, run):
         self.assertEqual([len(row) for row in run["curve"]], [3] * 4)
