@@ -136,7 +136,7 @@ def _other_rows(values: Values, norms: Norms) -> tuple[Row, ...]:
             _finds_more(values, "passkey"),
         ),
         (
-            "It recalls values of keys at 8 x more often than softmax ‡",
+            "LSSAR, p 15, recalls values of keys at 8 x more often than softmax ‡",
             more,
             _finds_more(values, "recall"),
         ),
