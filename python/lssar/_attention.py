@@ -78,7 +78,7 @@ def attention(
         score, p = _rules.score_of(score, p)
     else:
         score, p = "", _rules.DEFAULT_POWER if p is None else p
-    if window_size != (-1, -1) or window_sinks or prefix or chunk:
+    if window_size != (-1, -1) or window_sinks != 0 or prefix != 0 or chunk != 0:
         window = _rules.window_of(window_size, window_sinks, prefix, chunk)
         if window:
             _rules.check_layout(layout, scale, _shapes(q, k, v), score)

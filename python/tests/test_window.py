@@ -130,6 +130,7 @@ class Windows(unittest.TestCase):
             ("^window_size\\[0\\]: -2; must be from -1 to", {"window_size": (-2, 0)}),
             ("^window_size\\[1\\]: 1.5; must be an int", {"window_size": (1, 1.5)}),
             ("^window_sinks: -1; must be from 0", {"window_sinks": -1}),
+            ("^window_sinks: None; must be an int", {"window_sinks": None}),
             ("^prefix: True; must be an int", {"prefix": True}),
             ("^chunk: 2147483648; must be from 0 to 2147483647", {"chunk": 2**31}),
             ("^p: 2000; must be", {"p": 2000, "chunk": 2}),

@@ -39,17 +39,10 @@ LSSAR_HOST void backward_dq(const AttentionParams& params, u32 block, void* memo
        key += Config::kHasWindow ? tile_walk<Config>(params, place).step(key) : Config::kGradKeys) {
     fill_tile<Config>(params, place, num_rows, key, scratch.tile);
     const Element* keys = row_pointer<const Element>(params.k, place.batch, place.kv_head, key);
-    for (int group = 0; group < num_rows; group += Config::kRows) {
-      const i64 last = place.first_row + group + Config::kRows - 1;
-      const i64 seen =
-          Config::kHasWindow
-              ? seen_window<Config>(params, last < queries ? last : queries - 1).end - key
-              : visible_keys<Config>(params, last < queries ? last : queries - 1) - key;
-      const int steps = seen < 0 ? 0 : seen < Config::kGradKeys ? (int)seen : Config::kGradKeys;
-      multiply_values<Config, Config::kRows, Config::kHeadDim, Config::kGradKeys, Config::kGradKeys,
-                      1>(scratch.tile.gradients + group * Config::kGradKeys, keys,
-                         params.k.row_stride, steps, scratch.sums + group * Config::kHeadDimPadded);
-    }
+    for (int group = 0; group < num_rows; group += Config::kRows)
+      add_keys<Config>(params, place.first_row + group, key,
+                       scratch.tile.gradients + group * Config::kGradKeys, keys,
+                       scratch.sums + group * Config::kHeadDimPadded);
   }
   for (int r = 0; r < num_rows; ++r)
     store_projected<Config>(

@@ -227,6 +227,13 @@ LSSAR_HOST void add_values(const AttentionParams& params, const RowPlace& place,
   if constexpr (Config::kSkipsKeys) {
     multiply_live_values<Config, Config::kRows, Config::kHeadDimV, Config::kPanelKeys>(
         weights, values, params.v.row_stride, keys, live, outputs, groups, group_weights);
+  } else if constexpr (Config::kHasWindow) {
+    const SeenKeys seen =
+        seen_by_some<Config>(params, place.first_row, Config::kGroups * Config::kRows);
+    multiply_seen_values<Config, Config::kRows, Config::kHeadDimV, Config::kPanelKeys,
+                         Config::kPanelKeys, Config::kHasPairs>(
+        seen, first_key, weights, values, params.v.row_stride, keys, outputs, groups,
+        group_weights);
   } else {
     multiply_values<Config, Config::kRows, Config::kHeadDimV, Config::kPanelKeys,
                     Config::kPanelKeys, 1, Config::kHasPairs>(weights, values, params.v.row_stride,

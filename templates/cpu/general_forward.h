@@ -137,10 +137,18 @@ struct GeneralBlock {
         weigh<Config>(scores, rows[r]);
       }
       const ScoreRow weights = scores_of(0, key);
-      multiply_values<Config, kRows, Config::kHeadDimV, Config::kPanelKeys, Config::kPanelKeys, 1,
-                      Config::kHasPairs>(
-          weights.first, row_pointer<const Element>(params.v, place.batch, place.kv_head, key),
-          params.v.row_stride, weights.keys, scratch.outputs);
+      const Element* const values =
+          row_pointer<const Element>(params.v, place.batch, place.kv_head, key);
+      if constexpr (Config::kHasWindow) {
+        multiply_seen_values<Config, kRows, Config::kHeadDimV, Config::kPanelKeys,
+                             Config::kPanelKeys, Config::kHasPairs>(
+            seen_by_some<Config>(params, place.first_row, kRows), key, weights.first, values,
+            params.v.row_stride, weights.keys, scratch.outputs);
+      } else {
+        multiply_values<Config, kRows, Config::kHeadDimV, Config::kPanelKeys, Config::kPanelKeys,
+                        1, Config::kHasPairs>(weights.first, values, params.v.row_stride,
+                                              weights.keys, scratch.outputs);
+      }
     }
   }
 

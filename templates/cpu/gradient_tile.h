@@ -197,6 +197,25 @@ LSSAR_CALLED void fill_tile(const AttentionParams& params, RowPlace place, int n
   }
 }
 
+// sums += gradients keys for kRows rows from first_row on, as far as these exist, and the keys of a
+// tile that they see. `first_key`: the tile's first one, which `keys` points to.
+template <class Config>
+LSSAR_HOST void add_keys(const AttentionParams& params, i64 first_row, i64 first_key,
+                         const float* gradients, const typename Config::Element* keys,
+                         float* sums) {
+  constexpr int kTileKeys = Config::kGradKeys;
+  if constexpr (Config::kHasWindow) {
+    multiply_seen_values<Config, Config::kRows, Config::kHeadDim, kTileKeys, kTileKeys>(
+        seen_by_some<Config>(params, first_row, Config::kRows), first_key, gradients, keys,
+        params.k.row_stride, kTileKeys, sums);
+  } else {
+    const i64 last = least_of(first_row + Config::kRows, seq_q<Config>(params)) - 1;
+    const int steps = (int)bounded(visible_keys<Config>(params, last) - first_key, 0, kTileKeys);
+    multiply_values<Config, Config::kRows, Config::kHeadDim, kTileKeys, kTileKeys, 1>(
+        gradients, keys, params.k.row_stride, steps, sums);
+  }
+}
+
 // Writes the part of a row of sums that is perpendicular to the row's own vector x:
 // a - x^ (x^ a), x^ = x / |x|. Without kHasNorms, and for a row without a gradient, it writes all
 // of a. Such a row's sums are 0, but its x may be NaN.

@@ -58,21 +58,12 @@ LSSAR_HOST void add_query_gradients(const AttentionParams& params, const RowPlac
                                     float* sums) {
   using Element = typename Config::Element;
   constexpr int kPitch = Config::kHeadDimPadded;
-  const i64 last_row = place.first_row + num_rows - 1;
   const Element* const keys =
       row_pointer<const Element>(params.k, place.batch, place.kv_head, first_key);
   for (int i = 0; i < Config::kGradRows * kPitch; ++i) sums[i] = 0.0f;
-  for (int group = 0; group < num_rows; group += Config::kRows) {
-    const i64 last = place.first_row + group + Config::kRows - 1;
-    const i64 seen =
-        Config::kHasWindow
-            ? seen_window<Config>(params, last < last_row ? last : last_row).end - first_key
-            : visible_keys<Config>(params, last < last_row ? last : last_row) - first_key;
-    const int steps = seen < 0 ? 0 : seen < Config::kGradKeys ? (int)seen : Config::kGradKeys;
-    multiply_values<Config, Config::kRows, Config::kHeadDim, Config::kGradKeys, Config::kGradKeys,
-                    1>(gradients + group * Config::kGradKeys, keys, params.k.row_stride, steps,
-                       sums + group * kPitch);
-  }
+  for (int group = 0; group < num_rows; group += Config::kRows)
+    add_keys<Config>(params, place.first_row + group, first_key,
+                     gradients + group * Config::kGradKeys, keys, sums + group * kPitch);
   u32* const turn = turn_of<Config>(params, place, place.first_row);
   const u32 mine = Config::kHasWindow ? window_turn<Config>(params, place.first_row, first_key)
                                       : (u32)(first_key / Config::kGradKeys);

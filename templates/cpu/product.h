@@ -205,6 +205,34 @@ LSSAR_HOST void multiply_values(const float* weights, const typename Config::Ele
           outputs + g * kRows * kPitch + kWhole);
 }
 
+// Within windows: as multiply_values, for those of the `keys` keys from first_key on that are among
+// `seen`. The others may be NaN, and 0 times NaN is NaN.
+//
+// kArePairs: the key before seen.begin is multiplied too if it shares a pair.
+template <class Config, int kRows, int kDim, int kGroup, int kRowStep, bool kArePairs = false>
+LSSAR_HOST void multiply_seen_values(const SeenKeys& seen, i64 first_key, const float* weights,
+                                     const typename Config::Element* values, i64 row_stride,
+                                     int keys, float* outputs, int groups = 1,
+                                     i64 group_weights = 0) {
+  constexpr int kTogether = kArePairs ? 2 : 1;
+  const int head = (int)bounded(seen.head - first_key, 0, keys);
+  const int begin = (int)bounded(seen.begin - first_key, head, keys) / kTogether * kTogether;
+  const int end = (int)bounded(seen.end - first_key, begin, keys);
+  // A product begins at a group of weights, or ends where the group ends.
+  const int next_group = (begin + kGroup - 1) / kGroup * kGroup;
+  const int middle = next_group < end ? next_group : end;
+  const int firsts[3] = {0, begin, middle}, ends[3] = {head, middle, end};
+  LSSAR_ROLLED
+  for (int run = 0; run < 3; ++run) {
+    const int first = firsts[run];
+    if (first >= ends[run]) continue;
+    multiply_values<Config, kRows, kDim, kGroup, kRowStep, 1, kArePairs>(
+        weights + first / kGroup * (kRows * kGroup) + first % kGroup / kTogether,
+        values + first * row_stride, row_stride, ends[run] - first, outputs, groups,
+        group_weights);
+  }
+}
+
 // As multiply_values, for some steps only: live[g] are those of group g.
 template <class Config, int kRows, int kDim, int kRowStep, int kMost>
 LSSAR_HOST void multiply_live_values(const float* weights, const typename Config::Element* values,
