@@ -54,7 +54,7 @@ class RecordModule final : public DeviceModule {
 RecordDevice::RecordDevice(const Target& target) {
   info_.kind = "record";
   info_.id = "record";
-  info_.name = "recording device (runs nothing)";
+  info_.name = kRecordDeviceName;
   info_.target = target;
   info_.num_sms = 1;
 }

@@ -12,6 +12,8 @@
 
 namespace lssar {
 
+inline constexpr const char* kRecordDeviceName = "recording device (runs nothing)";
+
 struct RecordedLaunch {
   std::string entry;
   LaunchConfig config;

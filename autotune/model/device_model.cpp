@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "device/cpu/cpu_features.h"
+#include "device/record_device.h"
 
 namespace lssar {
 namespace {
@@ -12,8 +13,9 @@ namespace {
 Result<DeviceModel> model_of(const Machine& machine, bool may_measure) {
   LSSAR_ASSIGN_OR_RETURN(const Target target, target_from_name(machine.target));
   if (!target.is_cpu()) {
-    LSSAR_ASSIGN_OR_RETURN(GpuModel gpu,
-                           gpu_model(machine.target, machine.device, machine.num_sms));
+    // The recording device runs nothing, so its count is no GPU's.
+    const int num_sms = machine.device == kRecordDeviceName ? 0 : machine.num_sms;
+    LSSAR_ASSIGN_OR_RETURN(GpuModel gpu, gpu_model(machine.target, machine.device, num_sms));
     return DeviceModel(std::move(gpu));
   }
   const int num_threads = std::max(machine.num_sms, 1);

@@ -262,8 +262,7 @@ Machine machine_of(const DeviceInfo& device, const std::string& compiler) {
     return machine;
   }
   machine.device = device.name;
-  // The recording device runs nothing, so its count is no GPU's.
-  if (device.kind != "record") machine.num_sms = device.num_sms;
+  machine.num_sms = device.num_sms;
   machine.driver = device.driver;
   return machine;
 }
