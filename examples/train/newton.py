@@ -104,13 +104,21 @@ def _rounded(value: float) -> Optional[float]:
     return round(value, 5) if value == value else None  # NaN is no JSON
 
 
+def _is_config(values: dict[str, Any], config: configs.Config) -> bool:
+    """Whether a run's file means this config. A field that is younger than the run has its default."""
+    try:
+        return configs.from_json(values) == config
+    except configs.ConfigError:  # a field that there is no more
+        return False
+
+
 def kept_runs(folder: pathlib.Path) -> Iterator[dict[str, Any]]:
     """The finished runs whose config is still that of the list, seed by seed."""
     for seed in SEEDS:
         for attention in ATTENTIONS:
             path = folder / f"{attention}_{seed}.json"
             run = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
-            if run and run["config"] == config_of(attention, seed).to_json():
+            if run and _is_config(run["config"], config_of(attention, seed)):
                 yield run
 
 
