@@ -109,7 +109,8 @@ class Types(unittest.TestCase):
             self.assertIn(name, types)
             default = parameter.default
             if default is not inspect.Parameter.empty:
-                allowed = typing.get_args(types[name]) or (types[name],)
+                is_union = typing.get_origin(types[name]) is typing.Union
+                allowed = typing.get_args(types[name]) if is_union else (types[name],)
                 fits = any(x is typing.Any or isinstance(default, typing.get_origin(x) or x) for x in allowed)
                 self.assertTrue(fits, f"{name} = {default!r} is no {types[name]}")
         self.assertIn("return", types)
