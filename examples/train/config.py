@@ -104,8 +104,9 @@ class DataConfig:
     train: str = field("", Text("a file (text), or a pattern of file names (shards)"))
     validation: str = field("", Text("as data.train"))
     seed: int = field(1, Whole(0))  # of made data and of the order of windows
-    # Of made, passkey and recall: training begins with so many tokens and doubles them up to model.length.
-    shortest: int = field(0, Whole(0, 2**24))  # 0: all sequences have model.length
+    # The length of the first training sequences, which doubles until it is model.length. 0 means that all
+    # have model.length. The sources made, passkey and recall read it.
+    shortest: int = field(0, Whole(0, 2**24))
     pairs: int = field(8, Whole(1, 4096))  # of recall: pairs to remember
     queries: int = field(4, Whole(1, 4096))  # of recall: keys asked for
 

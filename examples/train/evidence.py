@@ -5,7 +5,7 @@
     python -m examples.train.evidence --page          the page alone, from the runs that there are
     python -m examples.train.evidence --quick --output trial    a few steps of a few runs, to try it
 
-Each finished run is a JSON file in docs/evidence. A run whose config has changed in the list is made
+Each finished run is a JSON file, docs/evidence/GROUP/seed_N/ATTENTION.json. A run whose config has changed in the list is made
 again. A run takes one thread, so its numbers do not depend on how many run at once.
 
 Exit codes: 0 done; 1 a run failed; 2 wrong options; 130 interrupted: finished runs are kept.
@@ -28,7 +28,7 @@ from .evidence_runs import GROUPS, ROOT, Spec, make, specs
 
 def kept_run(folder: pathlib.Path, spec: Spec, quick: bool) -> Optional[dict[str, Any]]:
     """The finished run, or None."""
-    path = folder / f"{spec.name}.json"
+    path = folder / spec.file
     if not path.exists():
         return None
     run = json.loads(path.read_text(encoding="utf-8"))
@@ -40,7 +40,9 @@ def run_here(folder: pathlib.Path, spec: Spec, quick: bool) -> None:
     run = make(spec, quick)
     fields = (f" {json.dumps(name)}: {json.dumps(value)}" for name, value in run.items())
     text = "{\n" + ",\n".join(fields) + "\n}\n"
-    write_whole(folder / f"{spec.name}.json", lambda file: file.write(text.encode()))
+    path = folder / spec.file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, lambda file: file.write(text.encode()))
 
 
 def _start(folder: pathlib.Path, spec: Spec) -> Optional[str]:

@@ -111,6 +111,11 @@ class Spec:
     def name(self) -> str:
         return f"{self.group}_{self.attention}_{self.seed}"
 
+    @property
+    def file(self) -> str:
+        """The run's file, relative to the folder of all runs."""
+        return f"{self.group}/seed_{self.seed}/{self.attention}.json"
+
     def config(self, quick: bool) -> dict[str, Any]:
         """The config as JSON; `quick` trains for four steps, to try the program."""
         group = GROUPS[self.group]

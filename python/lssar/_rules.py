@@ -156,13 +156,13 @@ def window_of(window_size, window_sinks, prefix, chunk):
     is_pair = isinstance(window_size, (tuple, list)) and len(window_size) == 2
     if not is_pair:
         raise TypeError(f"window_size: {window_size!r}; must be a pair of ints, (left, right)")
-    all_keys = ", or -1 for no limit"
+    all_keys = "; -1 is no limit"
     window = (
         _window_number("window_size[0]", window_size[0], -1, all_keys),
         _window_number("window_size[1]", window_size[1], -1, all_keys),
         _window_number("window_sinks", window_sinks, 0, ""),
         _window_number("prefix", prefix, 0, ""),
-        _window_number("chunk", chunk, 0, ", 0 for no chunks"),
+        _window_number("chunk", chunk, 0, "; 0 is no chunks"),
     )
     return () if window == (-1, -1, 0, 0, 0) else window
 

@@ -11,7 +11,7 @@ LSSAR_HOST SeenKeys seen_window(const AttentionParams& params, i64 row) {
   const SeenKeys all = window_of_row<Config>(params, row);
   if constexpr (!Config::kIsRange) return all;
   const i64 first = params.first_key, keys = seq_k<Config>(params);
-  return {bounded(all.head - first, 0, keys), bounded(all.begin - first, 0, keys),
+  return {bounded(all.always - first, 0, keys), bounded(all.begin - first, 0, keys),
           bounded(all.end - first, 0, keys)};
 }
 
@@ -22,12 +22,12 @@ LSSAR_HOST SeenKeys seen_by_some(const AttentionParams& params, i64 first_row, i
   const i64 last_row = least_of(first_row + num_rows, seq_q<Config>(params)) - 1;
   const SeenKeys first = seen_window<Config>(params, first_row);
   const SeenKeys last = seen_window<Config>(params, last_row);
-  return {last.head, most_of(first.begin, last.head), most_of(last.end, last.head)};
+  return {last.always, most_of(first.begin, last.always), most_of(last.end, last.always)};
 }
 template <class Config>
 LSSAR_HOST SeenKeys seen_by_all(const AttentionParams& params, i64 first_row, i64 num_rows) {
   const i64 last_row = least_of(first_row + num_rows, seq_q<Config>(params)) - 1;
-  return {seen_window<Config>(params, first_row).head, seen_window<Config>(params, last_row).begin,
+  return {seen_window<Config>(params, first_row).always, seen_window<Config>(params, last_row).begin,
           seen_window<Config>(params, first_row).end};
 }
 
@@ -40,21 +40,21 @@ struct KeyWalk {
 
   LSSAR_HOST KeyWalk(const AttentionParams& params, const RowPlace& place, i64 num_rows)
       : keys(seen_by_some<Config>(params, place.first_row, num_rows)) {
-    keys.head = least_of((keys.head + kAlign - 1) / kAlign * kAlign, keys.end);
-    keys.begin = most_of(keys.begin / kAlign * kAlign, keys.head);
-    if (keys.begin == keys.head) keys.begin = keys.head = 0;
+    keys.always = least_of((keys.always + kAlign - 1) / kAlign * kAlign, keys.end);
+    keys.begin = most_of(keys.begin / kAlign * kAlign, keys.always);
+    if (keys.begin == keys.always) keys.begin = keys.always = 0;
   }
 
-  LSSAR_HOST i64 first() const { return keys.head > 0 ? 0 : keys.begin; }
+  LSSAR_HOST i64 first() const { return keys.always > 0 ? 0 : keys.begin; }
   // From a block to the next one.
   LSSAR_HOST i64 step(i64 key) const {
-    return key < keys.head && key + kBlock >= keys.head ? keys.begin - key : i64{kBlock};
+    return key < keys.always && key + kBlock >= keys.always ? keys.begin - key : i64{kBlock};
   }
-  LSSAR_HOST i64 end_of(i64 key) const { return key < keys.head ? keys.head : keys.end; }
+  LSSAR_HOST i64 end_of(i64 key) const { return key < keys.always ? keys.always : keys.end; }
   // Where the block's scores are kept: as if the walk had no gap.
   LSSAR_HOST i64 place_of(i64 key) const {
-    const i64 before = (keys.head + kBlock - 1) / kBlock * kBlock;
-    return key < keys.head ? key : before + key - keys.begin;
+    const i64 before = (keys.always + kBlock - 1) / kBlock * kBlock;
+    return key < keys.always ? key : before + key - keys.begin;
   }
 };
 
@@ -63,7 +63,7 @@ template <class Config, class Act>
 LSSAR_HOST void for_each_hidden(const SeenKeys& seen, i64 first_key, const Act& act) {
   constexpr i64 kKeys = Config::kPanelKeys;
   const int gap_end = (int)bounded(seen.begin - first_key, 0, kKeys);
-  for (int key = (int)bounded(seen.head - first_key, 0, kKeys); key < gap_end; ++key) act(key);
+  for (int key = (int)bounded(seen.always - first_key, 0, kKeys); key < gap_end; ++key) act(key);
   for (int key = (int)bounded(seen.end - first_key, 0, kKeys); key < Config::kPanelKeys; ++key)
     act(key);
 }
@@ -73,7 +73,7 @@ template <class Config>
 LSSAR_HOST Ints<Config> window_lanes(const SeenKeys& seen, i64 first_key) {
   const int most = Config::kLanes;
   const Ints<Config> lanes = lane_numbers<Config>();
-  const int head = (int)bounded(seen.head - first_key, 0, most);
+  const int head = (int)bounded(seen.always - first_key, 0, most);
   const int begin = (int)bounded(seen.begin - first_key, 0, most);
   const int end = (int)bounded(seen.end - first_key, 0, most);
   return (lanes < head) | ((lanes >= begin) & (lanes < end));

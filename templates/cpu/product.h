@@ -215,7 +215,7 @@ LSSAR_HOST void multiply_seen_values(const SeenKeys& seen, i64 first_key, const 
                                      int keys, float* outputs, int groups = 1,
                                      i64 group_weights = 0) {
   constexpr int kTogether = kArePairs ? 2 : 1;
-  const int head = (int)bounded(seen.head - first_key, 0, keys);
+  const int head = (int)bounded(seen.always - first_key, 0, keys);
   const int begin = (int)bounded(seen.begin - first_key, head, keys) / kTogether * kTogether;
   const int end = (int)bounded(seen.end - first_key, begin, keys);
   // A product begins at a group of weights, or ends where the group ends.

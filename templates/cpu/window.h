@@ -25,17 +25,18 @@ LSSAR_HOST i64 chunk_begin(i64 position) {
   return chunk * Config::kChunk;
 }
 
-// 0 <= head <= begin; if end < begin, the second range is empty.
+// Keys before `always`, and those from begin to end. 0 <= always <= begin; if end < begin, the second
+// range is empty. The host has the same in codegen/visible_keys.h.
 struct SeenKeys {
-  i64 head, begin, end;
+  i64 always, begin, end;
 
-  LSSAR_HOST i64 count() const { return head + most_of(end - begin, 0); }
+  LSSAR_HOST i64 count() const { return always + most_of(end - begin, 0); }
   // Whether one of the keys [first, first + count) is among them, or all are.
   LSSAR_HOST bool has_some(i64 first, i64 count) const {
-    return first < head || (first < end && begin < first + count && begin < end);
+    return first < always || (first < end && begin < first + count && begin < end);
   }
   LSSAR_HOST bool has_all(i64 first, i64 count) const {
-    return first + count <= head || (begin <= first && first + count <= end);
+    return first + count <= always || (begin <= first && first + count <= end);
   }
 };
 
@@ -52,9 +53,9 @@ LSSAR_HOST SeenKeys keys_seen_at(i64 position, i64 keys) {
     end = least_of(end, chunk + Config::kChunk);
   }
   end = most_of(end, 0);
-  const i64 head = least_of(most_of(Config::kPrefix, least_of(Config::kWindowSinks, end)), keys);
-  begin = most_of(begin, head);
-  return {head, begin, most_of(begin, end)};
+  const i64 always = least_of(most_of(Config::kPrefix, least_of(Config::kWindowSinks, end)), keys);
+  begin = most_of(begin, always);
+  return {always, begin, most_of(begin, end)};
 }
 
 }  // namespace lssar_device

@@ -6,21 +6,11 @@ import unittest
 
 import torch
 import torch.nn.functional as F
-from small import InFolder, small
+from small import InFolder, made_model, small
 
 from examples.train import data, evaluate, model as models, train
 from examples.train.fields import ConfigError
 from examples.train.made import IGNORED
-
-
-def made_model(**changes):
-    config = small(**changes)
-    torch.manual_seed(1)
-    model = models.make(config.model)
-    for parameter in model.parameters():  # scores that differ: those of new weights are nearly equal
-        if parameter.dim() >= 2:
-            parameter.data *= 10
-    return config, model
 
 
 class Scored(InFolder):

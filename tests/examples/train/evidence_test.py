@@ -31,19 +31,20 @@ class Quick(InFolder):
     def test_makes_what_is_missing(self):
         arguments = ("--quick", "--output", self.folder)
         self.assertEqual(quiet_main(*arguments), (0, ""))
-        listed = [spec.name for spec in evidence_runs.specs(quick=True)]
-        self.assertEqual(sorted(x.stem for x in self.folder.glob("*.json")), sorted(listed))
+        listed = [spec.file for spec in evidence_runs.specs(quick=True)]
+        made = [x.relative_to(self.folder).as_posix() for x in self.folder.rglob("*.json")]
+        self.assertEqual(sorted(made), sorted(listed))
         page = (self.folder / "extrapolation.md").read_text()
         self.assertIn("**5 of 5 runs are done.**", page)
         self.assertNotIn("No run is done yet", page)
-        self.check_run(json.loads((self.folder / f"{listed[0]}.json").read_text()))
+        self.check_run(json.loads((self.folder / listed[0]).read_text()))
         # One is lost and one was made with another config: these two are made again.
-        (self.folder / f"{listed[0]}.json").unlink()
-        old = self.folder / f"{listed[2]}.json"
+        (self.folder / listed[0]).unlink()
+        old = self.folder / listed[2]
         old.write_text(old.read_text().replace('"steps": 4', '"steps": 5'))
         with mock.patch.object(evidence, "run_here") as made:
             self.assertEqual(quiet_main(*arguments)[0], 0)
-        self.assertEqual([call.args[1].name for call in made.call_args_list], [listed[0], listed[2]])
+        self.assertEqual([call.args[1].file for call in made.call_args_list], [listed[0], listed[2]])
         self.assertIn("**3 of 5 runs are done.**", (self.folder / "extrapolation.md").read_text())
 
     def check_run(self, run):
@@ -141,9 +142,9 @@ class Page(InFolder):
             self.assertEqual((self.folder / name).read_text(), (DOCS / name).read_text(), name)
 
     def test_kept_runs_are_of_the_list(self):
-        names = {spec.name for spec in evidence_runs.specs()}
-        for path in (DOCS / "evidence").glob("*.json"):
-            self.assertIn(path.stem, names)
+        files = {spec.file for spec in evidence_runs.specs()}
+        for path in (DOCS / "evidence").glob("*/seed_*/*.json"):
+            self.assertIn(path.relative_to(DOCS / "evidence").as_posix(), files)
 
     def test_tables(self):
         runs = [made_run("softmax", seed, [2, 3, 4, 5, 5 + seed]) for seed in (1, 2, 3)]

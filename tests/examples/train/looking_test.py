@@ -8,22 +8,12 @@ import unittest
 from unittest import mock
 
 import torch
-from small import ROOT, InFolder, small
+from small import ROOT, InFolder, made_model
 
-from examples.train import checkpoint, evaluate, looking, model as models
+from examples.train import checkpoint, evaluate, looking
 from examples.train.fields import ConfigError
 
 SAMPLE = ROOT / "tests" / "inspect" / "attention_figures.json"
-
-
-def made_model(**changes):
-    config = small(**changes)
-    torch.manual_seed(1)
-    model = models.make(config.model)
-    for parameter in model.parameters():  # scores that differ: those of new weights are nearly equal
-        if parameter.dim() >= 2:
-            parameter.data *= 10
-    return config, model
 
 
 def weights_of(q, k, p):

@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT))
 
 import torch
 
-from examples.train import config as configs
+from examples.train import config as configs, model as models
 
 torch.set_num_threads(1)  # small problems, and processes that are forked
 
@@ -31,6 +31,17 @@ def small(**changes):
         section, _, field = name.partition("_")
         values[section][field] = value
     return configs.from_json(values)
+
+
+def made_model(**changes):
+    """A config and a model whose weights are large, so that scores differ."""
+    config = small(**changes)
+    torch.manual_seed(1)
+    model = models.make(config.model)
+    for parameter in model.parameters():
+        if parameter.dim() >= 2:
+            parameter.data *= 10
+    return config, model
 
 
 class InFolder(unittest.TestCase):
