@@ -8,7 +8,9 @@
 #include <functional>
 #include <random>
 
+#include "autotune/model/device_model.h"
 #include "codegen/schedule_rules.h"
+#include "device/record_device.h"
 #include "tests/autotune/sample_records.h"
 
 namespace lssar {
@@ -295,8 +297,12 @@ TEST(MachineOf, AVirtualDeviceIsOneWhateverItRunsOn) {
   info.num_sms = 132;
   info.driver = "13.0";
   EXPECT_EQ(machine_of(info, "nvrtc 13.0.88"), h200());
-  info.kind = "record";  // it runs nothing, so estimates are for the SMs of the target's usual GPU
-  EXPECT_EQ(machine_of(info, "nvrtc 13.0.88").num_sms, 0);
+}
+
+// It runs nothing, so its one SM is no GPU's: estimates are for the target's usual GPU.
+TEST(DeviceModelOf, TheRecordingDeviceHasTheSmsOfTheUsualGpu) {
+  const Machine recording = {kRecordDeviceName, "sm_90a", 1, "", "nvrtc 13.0.88"};
+  EXPECT_EQ(model_units(*device_model(recording)), 132);
 }
 
 // What ships must have been measured: a prediction belongs to the functions that choose defaults.
