@@ -82,7 +82,8 @@ def attention(
         window = _rules.window_of(window_size, window_sinks, prefix, chunk)
         if window:
             _rules.check_layout(layout, scale, _shapes(q, k, v), score)
-            return _within_window(q, k, v, causal, p, offset, layout, score, sink, window)
+            with _op.profiled("lssar.attention"):
+                return _within_window(q, k, v, causal, p, offset, layout, score, sink, window)
     if layout != "bhld" or scale is not None:
         return _with_layout(q, k, v, causal, p, offset, layout, scale, score, sink)
     if _op.is_plain_call(q, k, v, sink):
@@ -107,8 +108,7 @@ def _shapes(q, k, v):
 
 
 def _within_window(q, k, v, causal, p, offset, layout, score, sink, window):
-    """By the operators of sequences, all of one length. torch.ops.lssar.forward has no windows:
-    exported programs name its arguments, so that it can get no new ones."""
+    """By the operators of sequences, all of one length: torch.ops.lssar.forward takes no window."""
     if _jagged.has_any(q, k, v):
         is_transposed = layout == "blhd"
         q, k, v = (x.transpose(1, 2) for x in (q, k, v)) if is_transposed else (q, k, v)
@@ -121,11 +121,11 @@ def _within_window(q, k, v, causal, p, offset, layout, score, sink, window):
     if layout == "blhd" and all(isinstance(x, torch.Tensor) for x in (q, k, v)):
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
     q, k, v = _checked(q, k, v, causal, p, offset, score, sink)
+    if _sharding.is_distributed(q):
+        raise TypeError("q: a DTensor; must be a plain tensor for attention within a window")
     if q.dtype == torch.float64:
         o = _reference.attention(q, k, v, causal, p, float(offset), score, sink, window)
         return o.transpose(1, 2) if layout == "blhd" else o
-    if _sharding.is_distributed(q):
-        raise TypeError("q: a DTensor; must be a plain tensor for attention within a window")
     lengths = _varlen_op.Lengths(q.shape[0], q.shape[2], k.shape[2], None, None, None, None)
     options = _varlen_op.Options(causal, p, float(offset), score, window)
     rows = [_varlen_op.plain_rows(x.transpose(1, 2)) for x in (q, k, v)]

@@ -16,8 +16,8 @@ def cu_seqlens_of_documents(
             go up by 1.
 
     Returns int32 [documents + 1], for the rows of all batch entries one after another. A document
-    ends with its batch entry. Padding is documents of its own. On a GPU it waits for the device, to
-    learn how many documents there are.
+    ends with its batch entry. A run of padding counts as a document. On a GPU it waits for the
+    device, to learn how many documents there are.
 
     Raises TypeError or ValueError, which name the argument.
     """
@@ -26,8 +26,9 @@ def cu_seqlens_of_documents(
     if len(named) != 1:
         raise TypeError("document_ids and position_ids: must be one of them, not both or neither")
     ((name, x),) = named
-    if not isinstance(x, torch.Tensor) or x.dtype.is_floating_point or x.dtype.is_complex:
-        what = x.dtype if isinstance(x, torch.Tensor) else type(x).__name__
+    is_tensor = isinstance(x, torch.Tensor)
+    if not is_tensor or x.dtype.is_floating_point or x.dtype.is_complex or x.dtype == torch.bool:
+        what = x.dtype if is_tensor else type(x).__name__
         raise TypeError(f"{name}: {what}; must be a torch.Tensor of integers")
     if x.dim() not in (1, 2):
         raise ValueError(f"{name}: shape {tuple(x.shape)}; must be [total] or [batch, length]")

@@ -112,6 +112,17 @@ class _Result:
         return like.new_empty_strided(self.shape, self.strides)
 
 
+def prepare(plan, device_type):
+    """Gets the plan's kernels, unless that would be within the capture of a CUDA graph."""
+    is_capturing = device_type == "cuda" and torch.cuda.is_current_stream_capturing()
+    if not plan.prepared and is_capturing:
+        raise RuntimeError(
+            "lssar.attention: this problem has no kernels yet, and they cannot be loaded while "
+            "a CUDA graph is captured: call it once, forward and backward, before the capture"
+        )
+    plan.prepare()
+
+
 class _Pass:
     """The plan of a signature's pass, prepared, and the memory it needs."""
 
@@ -119,12 +130,7 @@ class _Pass:
 
     def __init__(self, signature, name, alignment):
         plan = signature.plan(name != "forward", alignment)
-        if not plan.prepared and signature.is_capturing():
-            raise RuntimeError(
-                "lssar.attention: this problem has no kernels yet, and they cannot be loaded while "
-                "a CUDA graph is captured: call it once, forward and backward, before the capture"
-            )
-        plan.prepare()
+        prepare(plan, signature.device_type)
         self.handle = plan.handle
         self.execute = getattr(library(), f"execute_{name}")
         *self.saved, self.workspace = plan.needs(signature.sizes)
@@ -161,9 +167,6 @@ class Signature:
 
     def plan(self, training, alignment):
         return _plans.plan(self.device_type, self.ordinal, (training, *self._problem, alignment))
-
-    def is_capturing(self):
-        return self.device_type == "cuda" and torch.cuda.is_current_stream_capturing()
 
     def stream(self):
         return current_stream(self.device_type, self.ordinal)

@@ -50,7 +50,7 @@ def mask_of(places, causal, padding, batch, device):
     fits = torch.ones((), dtype=torch.bool, device=device)
     if causal:
         own = torch.arange(places.q_length, device=device) + (places.q_first - places.kv_first)
-        fits = (own < places.kv_length).all()
+        fits = ((own >= 0) & (own < places.kv_length)).all()
         rows.insert(0, seen[:, own.clamp(0, max(places.kv_length - 1, 0))])
     together = torch.stack([_is_together(x) for x in rows]).all()
     sees_all, together, fits = torch.stack([seen.all(), together, fits]).tolist()

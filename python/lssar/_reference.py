@@ -33,18 +33,18 @@ def keys_in_window(len_q, len_k, causal, window, device=None):
     left, right, sinks, prefix, chunk = window
     key = torch.arange(len_k, device=device)
     position = torch.arange(len_q, device=device)[:, None] + len_k - len_q
-    is_before = torch.ones(len_q, len_k, dtype=torch.bool, device=device)  # the end of the window
-    is_behind = is_before  # its begin
+    ends_after = torch.ones(len_q, len_k, dtype=torch.bool, device=device)
+    begins_before = ends_after  # of the window: before the key, or at it
     if causal:
-        is_before = is_before & (key <= position)
+        ends_after = ends_after & (key <= position)
     if right >= 0:
-        is_before = is_before & (key <= position + right)
+        ends_after = ends_after & (key <= position + right)
     if left >= 0:
-        is_behind = is_behind & (key >= position - left)
+        begins_before = begins_before & (key >= position - left)
     if chunk > 0:
         begin = position.div(chunk, rounding_mode="floor") * chunk
-        is_before, is_behind = is_before & (key < begin + chunk), is_behind & (key >= begin)
-    return (key < prefix) | (is_before & (is_behind | (key < sinks)))
+        ends_after, begins_before = ends_after & (key < begin + chunk), begins_before & (key >= begin)
+    return (key < prefix) | (ends_after & (begins_before | (key < sinks)))
 
 
 def attention(q, k, v, causal=False, p=15, offset=1.0, score="", sink=None, window=()):

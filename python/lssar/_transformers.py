@@ -10,7 +10,7 @@ from ._attention import attention
 from ._check import sink_dtype
 from ._score_text import score_fields
 
-# Arguments of attention functions that change the result, and have no meaning here.
+# Arguments of attention functions that change the result, and are not passed on.
 _UNSUPPORTED = (
     *("softcap", "sliding_window", "position_bias", "cache", "head_mask", "layer_head_mask"),
     *("cu_seq_lens_q", "cu_seq_lens_k"),  # packed sequences are known by their position_ids
@@ -139,7 +139,9 @@ def _mask(
     )
     documents = _documents_of(mask_function, causal)
     if documents is not None:
-        return _padding.mask_of_documents(documents)
+        if attention_mask is not None:
+            raise ValueError("attention_mask: given beside packed sequences; must be None with them")
+        return _padding.mask_of_documents(documents.expand(batch_size, -1))
     if mask_function not in (causal, bidirectional):
         raise ValueError(
             "attention_mask: lssar takes causal attention, padding and packed sequences only, and no "

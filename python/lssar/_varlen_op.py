@@ -88,7 +88,8 @@ def _rows(x):
 
 def _problem(q, k, v, options):
     heads, kv_heads = q.shape[-2], k.shape[-2]
-    return (_launch.DTYPES[q.dtype], q.shape[-1], v.shape[-1], heads, kv_heads, *options[:4])
+    dims = (q.shape[-1], v.shape[-1], heads, kv_heads)
+    return (_launch.DTYPES[q.dtype], *dims, options.causal, options.p, options.offset, options.score)
 
 
 def _keys_in_use(plan, k, used):
@@ -108,7 +109,7 @@ def _run(name, q, k, v, lengths, options, sink, saved=None, **more):
     varlen, window = lengths.are_given(), tuple(options.window)
     key = (name != "forward", *_problem(q, k, v, options), alignment, varlen, window)
     plan = _plans.plan(q.device.type, q.device.index or 0, key)
-    plan.prepare()
+    _launch.prepare(plan, q.device.type)
     sizes = (lengths.batch, q.shape[-2], k.shape[-2], lengths.max_q, lengths.max_k)
     totals = (_rows(q), _rows(k)) if varlen else (0, 0)
     if varlen:
@@ -136,7 +137,9 @@ def _run(name, q, k, v, lengths, options, sink, saved=None, **more):
         *(_address(x) for x in lengths[3:]),
         *totals,
     )
-    _plans.check_sequences(getattr(library(), f"execute_{name}")(plan.handle, call))
+    # The other calls have no max_seqlen_*, which check_sequences names.
+    check = _plans.check_sequences if lengths.cu_q is not None else library().check
+    check(getattr(library(), f"execute_{name}")(plan.handle, call))
     return saved
 
 
@@ -151,6 +154,11 @@ def _with_plain_rows(*tensors):
 
 def _new(like, shape, has_holes):
     return like.new_zeros(shape) if has_holes else like.new_empty(shape)
+
+
+def _new_gradient(x, has_holes):
+    """Laid out in memory as x is."""
+    return torch.zeros_like(x) if has_holes else torch.empty_like(x)
 
 
 def _forward(name, q, k, v, lengths, options, sink):
@@ -175,9 +183,9 @@ def _backward(grad_o, saved, q, k, v, lengths, options, sink):
     holes_q = lengths.leave_rows(q, lengths.cu_q, lengths.used_q)
     holes_k = lengths.leave_rows(k, lengths.cu_k, lengths.used_k)
     grads = {
-        "grad_q": _new(q, q.shape, holes_q),
-        "grad_k": _new(k, k.shape, holes_k),
-        "grad_v": _new(v, v.shape, holes_k),
+        "grad_q": _new_gradient(q, holes_q),
+        "grad_k": _new_gradient(k, holes_k),
+        "grad_v": _new_gradient(v, holes_k),
     }
     if sink is not None:
         grads["grad_sink"] = torch.empty_like(sink)
@@ -253,7 +261,7 @@ def _define_operators():
 
     @backward.register_fake
     def _(grad_o, saved, q, k, v, sink, *others):
-        grads = [x.new_empty(x.shape) for x in (q, k, v)]
+        grads = [torch.empty_like(plain_rows(x)) for x in (q, k, v)]
         return (*grads, q.new_empty(0) if sink is None else sink.new_empty(sink.shape))
 
     def setup_context(ctx, inputs, output):

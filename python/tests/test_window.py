@@ -111,6 +111,15 @@ class Windows(unittest.TestCase):
         o = lssar.attention_with_kv_cache(*rows, **SLIDING).transpose(1, 2)
         assert_close(self, [o], [wanted], torch.float32)
 
+    def test_gradients_are_laid_out_as_their_tensors(self):
+        for layout in ("bhld", "blhd"):
+            inputs = random_inputs(batch=2, heads=4, kv_heads=2, len_q=33, len_k=40)
+            if layout == "blhd":
+                inputs = [x.detach().transpose(1, 2).contiguous().requires_grad_() for x in inputs]
+            _, *grads = with_gradients(lssar.attention, *inputs, layout=layout, **SLIDING)
+            for x, grad in zip(inputs, grads):
+                self.assertEqual(grad.stride(), x.stride())
+
     @needs_operators
     def test_compiled(self):
         inputs = random_inputs(batch=2, heads=4, kv_heads=2, len_q=33, len_k=40)
