@@ -12,9 +12,11 @@
 namespace lssar {
 namespace {
 
-// Up to this d + dv, the tiles of a backward that sums dq fit into any target's shared memory.
+// The largest d + dv with which a backward sums dq in its dk/dv kernel. Its tiles then fit into
+// every target's shared memory.
 constexpr int kMaxSumDims = 128;
-// Up to this d + dv they fit on A100 and H100, whose blocks may have at least kLargeBlockBytes.
+// The same for targets whose blocks may have kLargeBlockBytes, such as A100 and H100, and for
+// Blackwell, where a sum in tiles of fewer than kLeastSumRows rows is ruled out besides.
 constexpr int kMaxSumDimsOfLargeBlocks = 256;
 constexpr int kLargeBlockBytes = 160 << 10;
 constexpr int kLeastSumRows = 64;
@@ -70,7 +72,7 @@ DqMode default_dq_mode(std::optional<Variant> variant, const Problem& problem, c
     return is_general(problem) ? DqMode::kSplit : DqMode::kOrdered;
   if (problem.pass != Pass::kBackward || problem.dtype == DType::kFp32) return DqMode::kSplit;
   const int dims = problem.head_dim + problem.head_dim_v;
-  const bool is_large = target.major >= 10 || target.shared_bytes_per_block >= kLargeBlockBytes;
+  const bool is_large = target.is_blackwell() || target.shared_bytes_per_block >= kLargeBlockBytes;
   if (dims > (is_large ? kMaxSumDimsOfLargeBlocks : kMaxSumDims)) return DqMode::kSplit;
   const auto default_with = [&](DqMode mode) {
     return default_of(variant, problem, target, mode, epsilon);
@@ -82,7 +84,7 @@ DqMode default_dq_mode(std::optional<Variant> variant, const Problem& problem, c
   const Schedule schedule = default_with(mode);
   // Warps share the columns of dq in multiples of 16. Where they cannot, tiles have fewer rows, and
   // a dq kernel is faster.
-  if (target.major >= 10 && schedule.dkdv.block_rows < kLeastSumRows) return DqMode::kSplit;
+  if (target.is_blackwell() && schedule.dkdv.block_rows < kLeastSumRows) return DqMode::kSplit;
   return validate(schedule, problem, target).ok() ? mode : DqMode::kSplit;
 }
 

@@ -125,9 +125,6 @@ Tiling first_legal(std::span<const Tiling> preferred, const IsLegal& is_legal) {
   return preferred.back();
 }
 
-// sm_100 and later.
-bool is_blackwell(const Target& target) { return target.major >= 10; }
-
 // Whether an SM holds two blocks. One block of 64 rows leaves each of its schedulers one warp, and
 // nothing hides what that warp waits for.
 bool fits_twice(const Problem& problem, int dynamic_bytes, const Target& target) {
@@ -149,8 +146,8 @@ void choose_portable_forward(Schedule& schedule, const Problem& problem, const T
   int limit = kMaxAccumulatorCols;
   const bool is_fp32 = problem.dtype == DType::kFp32;
   constexpr int kFp32Limit = 64;  // in the forward with X
-  if (has_x) limit = is_fp32 ? kFp32Limit : dim > 192 && !is_blackwell(target) ? 96 : 128;
-  if (!has_x && is_fp32 && dim > 192 && is_blackwell(target)) limit = 128;
+  if (has_x) limit = is_fp32 ? kFp32Limit : dim > 192 && !target.is_blackwell() ? 96 : 128;
+  if (!has_x && is_fp32 && dim > 192 && target.is_blackwell()) limit = 128;
   schedule.block_dv = value_columns(dim_v, limit);
   // In fp32 the forward without X uses the tiles of the forward with X. The order of a row's sums
   // depends on the tiles, and both must give the same bits of o.
@@ -167,9 +164,9 @@ void choose_portable_forward(Schedule& schedule, const Problem& problem, const T
   int first = 0;
   if (is_fp32 || std::max(dim, accumulated) > 128) first = 1;
   const bool is_tight = first == 0 || is_fp32 || dim > 128;
-  if (is_blackwell(target) && accumulated >= 128 && is_tight) ++first;
+  if (target.is_blackwell() && accumulated >= 128 && is_tight) ++first;
   schedule.forward = first_legal(std::span(kTilings).subspan(first), is_legal);
-  if (is_fp32 || !is_blackwell(target)) return;
+  if (is_fp32 || !target.is_blackwell()) return;
   if (fits_twice(problem, forward_shared_bytes(problem, schedule), target)) return;
   Tiling tall = schedule.forward;
   tall.block_rows = 2 * tall.block_rows;
@@ -189,7 +186,7 @@ void choose_portable_backward(Schedule& schedule, const Problem& problem, const 
   const auto preferred = std::span(kTilings).subspan(first);
   const bool has_turns = first == 0 && schedule.dq_mode == DqMode::kOrdered;
   const bool is_tight =
-      problem.dtype == DType::kFp16 || has_turns || (first == 0 && is_blackwell(target));
+      problem.dtype == DType::kFp16 || has_turns || (first == 0 && target.is_blackwell());
   const auto preferred_dkdv = first < 2 && is_tight ? preferred.subspan(1) : preferred;
   schedule.dq = first_legal(preferred, [&](const Tiling& tiling) {
     schedule.dq = tiling;
@@ -201,7 +198,7 @@ void choose_portable_backward(Schedule& schedule, const Problem& problem, const 
     return check_portable_backward(kQuietly, schedule, problem, target).ok();
   };
   schedule.dkdv = first_legal(preferred_dkdv, is_legal);
-  if (!is_blackwell(target) || !sums_dq(schedule)) return;
+  if (!target.is_blackwell() || !sums_dq(schedule)) return;
   const Tiling once = schedule.dkdv;
   const auto is_legal_twice = [&](const Tiling& tiling) {
     return is_legal(tiling) && fits_twice(problem, dkdv_shared_bytes(problem, schedule), target);

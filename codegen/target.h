@@ -32,6 +32,8 @@ struct Target {
   int threads_per_sm = 0;
 
   bool is_cpu() const { return !cpu.empty(); }
+  // sm_100 and later.
+  bool is_blackwell() const { return major >= 10; }
   // The extension of a source file for it.
   const char* source_extension() const { return is_cpu() ? ".cpp" : ".cu"; }
   // "sm_80", "sm_90a", "x86-64-v3".

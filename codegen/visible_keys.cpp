@@ -46,7 +46,7 @@ bool has_window(const Problem& problem) {
 VisibleKeys visible_keys(const Problem& problem, int64_t seq_q, int64_t seq_k, int64_t row) {
   const Limits limits = limits_at(problem, row + seq_k - seq_q);
   VisibleKeys keys;
-  keys.end = std::clamp<int64_t>(limits.high == kFar ? seq_k : limits.high + 1, 0, seq_k);
+  keys.end = std::clamp<int64_t>(limits.high + 1, 0, seq_k);
   keys.always = std::max(std::min(problem.prefix, seq_k), std::min(problem.window_sinks, keys.end));
   keys.begin = std::max(limits.low, keys.always);
   keys.end = std::max(keys.begin, keys.end);
@@ -65,17 +65,6 @@ VisibleKeys visible_key_tiles(const Problem& problem, int64_t seq_q, int64_t seq
   tiles.end = std::max((last.end + cols - 1) / cols, tiles.begin);
   if (tiles.end == tiles.begin) tiles.begin = tiles.end = tiles.always;
   return tiles;
-}
-
-VisibleKeys common_keys(const Problem& problem, int64_t seq_q, int64_t seq_k, int64_t first_row,
-                        int64_t last_row) {
-  const VisibleKeys first = visible_keys(problem, seq_q, seq_k, first_row);
-  const VisibleKeys last = visible_keys(problem, seq_q, seq_k, last_row);
-  VisibleKeys keys;
-  keys.always = first.always;
-  keys.begin = std::max(last.begin, first.always);
-  keys.end = std::max(first.end, keys.begin);
-  return keys;
 }
 
 SeeingRows seeing_rows(const Problem& problem, int64_t seq_q, int64_t seq_k, int64_t first_key,

@@ -1,5 +1,6 @@
 // Which keys a row sees: the meaning of `causal` and of a problem's window fields. The reference,
-// the cost model and the counts of work use it; templates/tile/window.cuh has the same for kernels.
+// the cost model and the counts of work use it. For kernels templates/tile/window.cuh has the same
+// on GPUs, and templates/cpu/window.h on CPUs.
 //
 // Row i of seq_q queries stands at position pos = i + seq_k - seq_q, which may be below 0. Key j is
 // visible where
@@ -51,10 +52,6 @@ VisibleKeys visible_keys(const Problem& problem, int64_t seq_q, int64_t seq_k, i
 // `always`, and those from `begin` to `end` - 1.
 VisibleKeys visible_key_tiles(const Problem& problem, int64_t seq_q, int64_t seq_k,
                               int64_t first_row, int64_t last_row, int64_t cols);
-
-// The keys that every row of [first_row, last_row] sees. Tiles with others need a mask.
-VisibleKeys common_keys(const Problem& problem, int64_t seq_q, int64_t seq_k, int64_t first_row,
-                        int64_t last_row);
 
 // The rows that see a key of [first_key, end_key), which are neighbours: [begin, end).
 struct SeeingRows {

@@ -80,10 +80,10 @@ struct SampleHalf : SampleConfig<Fp16, TileMma16<Fp16>, true, true> {
 struct SampleSequences : SampleHalf {
   static constexpr bool kHasLengths = true;
 };
-// Every limit, with the base's causal mask.
+// Every limit of a window. A causal mask is a kWindowRight of 0 there.
 template <class Base>
 struct SampleWindow : Base {
-  static constexpr bool kHasWindow = true;
+  static constexpr bool kIsCausal = false, kHasWindow = true;
   static constexpr i64 kWindowLeft = 50, kWindowRight = 0, kWindowSinks = 4, kPrefix = 9;
   static constexpr int kChunk = 100;
 };

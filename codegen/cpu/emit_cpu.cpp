@@ -122,6 +122,7 @@ void write_shape(SourceWriter& out, const Problem& problem, const Schedule& sche
   constant("kFewPitchV", cpu_few_pitch(problem));
 }
 
+// A causal mask is a kWindowRight of 0.
 void write_window(SourceWriter& out, const Problem& problem) {
   const auto constant = [&out](const char* name, int64_t value) {
     out.line("static constexpr i64 $name$ = $value$;",
@@ -129,7 +130,7 @@ void write_window(SourceWriter& out, const Problem& problem) {
   };
   out.constant("bool", "kHasWindow", has_window(problem) ? "true" : "false");
   constant("kWindowLeft", problem.window_left);
-  constant("kWindowRight", problem.window_right);
+  constant("kWindowRight", window_right_of(problem));
   constant("kWindowSinks", problem.window_sinks);
   constant("kPrefix", problem.prefix);
   constant("kChunk", problem.chunk);

@@ -29,7 +29,7 @@ struct QuerySums {
 // The first query that sees a key.
 template <class Config>
 LSSAR_HOST i64 first_query(const AttentionParams& params, i64 key) {
-  if constexpr (Config::kHasWindow) return first_window_query<Config>(params, key);
+  if constexpr (Config::kHasWindow) return seeing_rows<Config>(params, key, key + 1).begin;
   if constexpr (Config::kIsCausal) {
     const i64 row = key - seq_k<Config>(params) + seq_q<Config>(params);
     return row < 0 ? 0 : row;
@@ -42,7 +42,7 @@ LSSAR_HOST i64 first_query(const AttentionParams& params, i64 key) {
 template <class Config>
 LSSAR_HOST bool is_key_seen(const AttentionParams& params, i64 key) {
   const i64 queries = seq_q<Config>(params);
-  return queries > 0 && seen_by_some<Config>(params, 0, queries).has_all(key, 1);
+  return queries > 0 && seen_by_some<Config>(params, 0, queries).has(key);
 }
 
 // Clears the gradients of a key that no query sees, without reading it: it may be NaN.
@@ -67,7 +67,8 @@ LSSAR_CALLED void add_rows(const float* scores, const typename Config::Element* 
 template <class Config>
 LSSAR_HOST int rows_that_see(const AttentionParams& params, const RowPlace& place, int num_rows,
                              i64 first_key) {
-  const i64 end = end_window_query<Config>(params, first_key, Config::kRows) - place.first_row;
+  const i64 end =
+      seeing_rows<Config>(params, first_key, first_key + Config::kRows).end - place.first_row;
   return end < num_rows ? (int)end : num_rows;
 }
 
@@ -125,7 +126,8 @@ LSSAR_HOST void backward_dkdv(const AttentionParams& params, u32 block, void* me
     place.first_row = first - first % Config::kGradRows;
     for (; place.first_row < queries; place.first_row += Config::kGradRows) {
       if constexpr (Config::kHasWindow) {
-        if (place.first_row >= end_window_query<Config>(params, first_key, num_keys)) break;
+        if (place.first_row >= seeing_rows<Config>(params, first_key, first_key + num_keys).end)
+          break;
         const bool is_seen = seen_by_some<Config>(params, place.first_row, Config::kGradRows)
                                  .has_some(first_key, Config::kGradKeys);
         if (!is_seen) continue;

@@ -196,7 +196,7 @@ LSSAR_HOST bool is_chunk_seen(const AttentionParams& params, const FewChunk<Conf
 // Within windows: numbers of the keys that the row does not see become `hidden`, and the others are
 // multiplied by `scale`.
 template <class Config>
-LSSAR_HOST void hide_in_chunk(const SeenKeys& seen, i64 first_key, int keys, float scale,
+LSSAR_HOST void hide_in_chunk(const VisibleKeys& seen, i64 first_key, int keys, float scale,
                               float hidden, float* numbers) {
   for (int key = 0; key < keys; key += Config::kLanes) {
     const Ints<Config> is_seen = window_lanes<Config>(seen, first_key + key);
@@ -207,7 +207,7 @@ LSSAR_HOST void hide_in_chunk(const SeenKeys& seen, i64 first_key, int keys, flo
 
 // The same as activate_chunk within windows.
 template <class Config>
-LSSAR_HOST void activate_window(const SeenKeys& seen, const FewChunk<Config>& of, float scale,
+LSSAR_HOST void activate_window(const VisibleKeys& seen, const FewChunk<Config>& of, float scale,
                                 float* products, float& of_sum, float& of_most) {
   hide_in_chunk<Config>(seen, of.first_key, of.keys, scale, -infinity(), products);
   // A score of -infinity adds less than a float of the sum resolves.

@@ -136,7 +136,7 @@ LSSAR_HOST void activate_block(const AttentionParams& params, const RowPlace& pl
       if constexpr (Config::kHasWindow) {
         const i64 row = place.first_row + g * kRows;
         const bool is_whole =
-            seen_by_all<Config>(params, row, kRows).has_all(first_key + key, Config::kPanelKeys);
+            common_keys<Config>(params, row, kRows).has_all(first_key + key, Config::kPanelKeys);
         if (!is_whole) hide_outside<Config>(params, row, first_key + key, -infinity(), at);
         activate_scores<Config, kSums>(at, sums[g]);
         if (!is_whole) hide_outside<Config>(params, row, first_key + key, kHidden, at);
@@ -228,7 +228,7 @@ LSSAR_HOST void add_values(const AttentionParams& params, const RowPlace& place,
     multiply_live_values<Config, Config::kRows, Config::kHeadDimV, Config::kPanelKeys>(
         weights, values, params.v.row_stride, keys, live, outputs, groups, group_weights);
   } else if constexpr (Config::kHasWindow) {
-    const SeenKeys seen =
+    const VisibleKeys seen =
         seen_by_some<Config>(params, place.first_row, Config::kGroups * Config::kRows);
     multiply_seen_values<Config, Config::kRows, Config::kHeadDimV, Config::kPanelKeys,
                          Config::kPanelKeys, Config::kHasPairs>(

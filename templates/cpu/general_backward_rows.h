@@ -54,12 +54,12 @@ LSSAR_HOST float sink_term(float logit, i64 visible, const RowStats& stats, floa
 
 // Moves what the row sees of a panel to its front, and returns how many keys that are.
 template <class Config>
-LSSAR_HOST int gather_seen(const SeenKeys& seen, i64 first_key, float* scores, float* products) {
+LSSAR_HOST int gather_seen(const VisibleKeys& seen, i64 first_key, float* scores, float* products) {
   int count = 0;
   for (int key = 0; key < Config::kPanelKeys; ++key) {
     scores[count] = scores[key];
     products[count] = products[key];
-    count += seen.has_all(first_key + key, 1);
+    count += seen.has(first_key + key);
   }
   return count;
 }

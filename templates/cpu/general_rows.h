@@ -14,7 +14,7 @@ constexpr bool kKnowsSums = Config::kHasPassOne || Config::kIsRange;
 
 struct GeneralRow {
   i64 visible;            // N_i
-  i64 seen;               // keys of the call that the row sees, from the first on
+  i64 seen;               // how many keys of the call it sees; without a window, the first ones
   float score_scale;      // kHasPairs: c_i / |q_i|
   float bias;             // is added to scores
   float sink_logit;       // kHasSink
@@ -37,7 +37,7 @@ struct ScoreRow {
 
 // kHasWindow: the same, and which keys of the call the row sees.
 struct WindowScores : ScoreRow {
-  SeenKeys seen;
+  VisibleKeys seen;
 };
 
 // What is subtracted from scores: 0 before the first key, so that -infinity stays -infinity.

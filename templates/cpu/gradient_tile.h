@@ -96,12 +96,12 @@ LSSAR_HOST void hide_panel_outside(const AttentionParams& params, i64 first_row,
                                    const GradientRows<Config::kRows>& rows, i64 first_key,
                                    float* weights, float* gradients) {
   const bool is_whole =
-      seen_by_all<Config>(params, first_row, Config::kRows).has_all(first_key, Config::kPanelKeys);
+      common_keys<Config>(params, first_row, Config::kRows).has_all(first_key, Config::kPanelKeys);
   if (is_whole && rows.least != 0) return;
   for (int r = 0; r < Config::kRows; ++r) {
     const bool is_hidden = rows.visible[r] == 0;
-    const SeenKeys seen =
-        is_hidden ? SeenKeys{0, 0, 0} : seen_window<Config>(params, first_row + r);
+    const VisibleKeys seen =
+        is_hidden ? VisibleKeys{0, 0, 0} : seen_window<Config>(params, first_row + r);
     for_each_hidden<Config>(seen, first_key, [&](int key) {
       weights[r * Config::kGradKeys + key] = gradients[r * Config::kGradKeys + key] = 0.0f;
     });

@@ -35,9 +35,9 @@ LSSAR_HOST void clear_query_sums(const AttentionParams& params, const RowPlace& 
 template <class Config>
 LSSAR_HOST u32 window_turn(const AttentionParams& params, i64 first_row, i64 first_key) {
   constexpr i64 kKeys = Config::kGradKeys;
-  const SeenKeys seen = seen_by_some<Config>(params, first_row, Config::kGradRows);
-  const i64 block = first_key / kKeys, of_head = (seen.always + kKeys - 1) / kKeys;
-  return (u32)(block < of_head ? block : of_head + block - most_of(seen.begin / kKeys, of_head));
+  const VisibleKeys seen = seen_by_some<Config>(params, first_row, Config::kGradRows);
+  const i64 block = first_key / kKeys, always = (seen.always + kKeys - 1) / kKeys;
+  return (u32)(block < always ? block : always + block - most_of(seen.begin / kKeys, always));
 }
 
 // Waits until *turn is `mine`. After a while it yields the CPU: the thread that it waits for may

@@ -210,7 +210,7 @@ LSSAR_HOST void multiply_values(const float* weights, const typename Config::Ele
 //
 // kArePairs: the key before seen.begin is multiplied too if it shares a pair.
 template <class Config, int kRows, int kDim, int kGroup, int kRowStep, bool kArePairs = false>
-LSSAR_HOST void multiply_seen_values(const SeenKeys& seen, i64 first_key, const float* weights,
+LSSAR_HOST void multiply_seen_values(const VisibleKeys& seen, i64 first_key, const float* weights,
                                      const typename Config::Element* values, i64 row_stride,
                                      int keys, float* outputs, int groups = 1,
                                      i64 group_weights = 0) {

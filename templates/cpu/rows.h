@@ -51,10 +51,10 @@ LSSAR_HOST i64 flat_row(const AttentionParams& params, const RowPlace& place, i6
 
 // What a row sees of all keys. For a range of keys, those of other ranges are among them.
 template <class Config>
-LSSAR_HOST SeenKeys window_of_row(const AttentionParams& params, i64 row) {
+LSSAR_HOST VisibleKeys window_of_row(const AttentionParams& params, i64 row) {
   const i64 keys = Config::kIsRange ? params.num_keys : seq_k<Config>(params);
   const i64 shift = Config::kIsRange ? params.query_shift : keys - seq_q<Config>(params);
-  return keys_seen_at<Config>(row + shift, keys);
+  return window_keys<Config>(row + shift, keys);
 }
 
 // N_i: the keys that a query sees, from the first on. For a range of keys, all keys count, those of

@@ -11,6 +11,8 @@
 namespace lssar_device {
 
 // Row `half` of the lane sees the keys below visible[half]; `first` is the tile's first key.
+//
+// kHasWindow: it sees the keys visible[half].
 template <class Config>
 struct QueryMask {
   const typename Select<Config::kHasWindow, VisibleKeys, i64>::Type (&visible)[2];

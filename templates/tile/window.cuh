@@ -93,14 +93,14 @@ LSSAR_DEVICE int tiles_before(const VisitedTiles& tiles, int tile) {
 }
 
 // The tiles of kCols keys that some row of a tile sees a key of, from the keys of its first row and
-// its last.
+// its last. A range of keys may lie beside the window, which then has no keys in it.
 template <int kCols>
 LSSAR_DEVICE VisitedTiles visited_tiles(const VisibleKeys& first, const VisibleKeys& last) {
   const int end = static_cast<int>((i64{last.end} + kCols - 1) / kCols);
   VisitedTiles tiles(static_cast<int>((i64{last.always} + kCols - 1) / kCols));
   const int begin = maximum(first.begin / kCols, tiles.always);
   tiles.skipped = begin - tiles.always;
-  if (end > begin) tiles.count += end - begin;
+  if (last.end > first.begin && end > begin) tiles.count += end - begin;
   return tiles;
 }
 

@@ -14,16 +14,15 @@ namespace lssar {
 namespace {
 
 using lssar_device::AttentionParams;
-using lssar_device::SeenKeys;
 
 template <int64_t kLeft, int64_t kRight, int64_t kSinks, int64_t kFirst, int64_t kLength,
           bool kCausal>
 struct Window {
   static constexpr int kLanes = 8, kPanelKeys = 16;
   static constexpr int64_t kSeqQ = 0, kSeqK = 0;
-  static constexpr bool kIsRange = false, kIsCausal = kCausal, kHasWindow = true;
-  static constexpr int64_t kWindowLeft = kLeft, kWindowRight = kRight, kWindowSinks = kSinks,
-                           kPrefix = kFirst, kChunk = kLength;
+  static constexpr bool kIsRange = false, kIsCausal = false, kHasWindow = true;
+  static constexpr int64_t kWindowLeft = kLeft, kWindowRight = kCausal ? 0 : kRight,
+                           kWindowSinks = kSinks, kPrefix = kFirst, kChunk = kLength;
 
   static Problem problem() {
     Problem problem;
@@ -69,45 +68,88 @@ TYPED_TEST(KeyWalks, RowsSeeWhatTheProblemSays) {
     const AttentionParams params = params_of(lengths);
     for (int64_t row = 0; row < lengths.q; ++row) {
       const VisibleKeys expected = visible_keys(TypeParam::problem(), lengths.q, lengths.k, row);
-      const SeenKeys seen = lssar_device::seen_window<TypeParam>(params, row);
+      const lssar_device::VisibleKeys seen = lssar_device::seen_window<TypeParam>(params, row);
       ASSERT_EQ(lssar_device::visible_keys<TypeParam>(params, row), expected.count());
       for (int64_t key = 0; key < lengths.k; ++key)
-        ASSERT_EQ(seen.has_all(key, 1), expected.has(key)) << lengths.q << " " << row << " " << key;
+        ASSERT_EQ(seen.has(key), expected.has(key)) << lengths.q << " " << row << " " << key;
     }
   }
 }
 
-// A walk visits every panel that one of its rows sees, no key twice, and begins at a panel. What it
-// keeps has places of its own.
-TYPED_TEST(KeyWalks, VisitEveryKeyThatARowSeesOnce) {
-  constexpr int64_t kRows = 12, kBlock = 32, kPanel = TypeParam::kPanelKeys;
-  using Walk = lssar_device::KeyWalk<TypeParam, kBlock, kPanel>;
-  for (const Lengths lengths : kLengths) {
-    const AttentionParams params = params_of(lengths);
-    for (int64_t first_row = 0; first_row < lengths.q; first_row += kRows) {
-      const Walk walk(params, {0, 0, 0, first_row}, kRows);
-      std::vector<int> visits(static_cast<size_t>(lengths.k), 0);
-      int64_t next_place = 0;
-      for (int64_t key = walk.first(); key < walk.keys.end; key += walk.step(key)) {
-        ASSERT_EQ(key % kPanel, 0);
-        ASSERT_EQ(walk.place_of(key), next_place);
-        next_place += kBlock;
-        const int64_t count = std::min<int64_t>(walk.end_of(key) - key, kBlock);
-        ASSERT_GT(count, 0);
-        for (int64_t i = key; i < key + count; ++i) ++visits[static_cast<size_t>(i)];
-      }
-      for (int64_t key = 0; key < lengths.k; ++key) {
-        bool is_seen = false;
-        for (int64_t row = first_row; row < std::min(first_row + kRows, lengths.q); ++row)
-          is_seen =
-              is_seen || visible_keys(TypeParam::problem(), lengths.q, lengths.k, row).has(key);
-        ASSERT_LE(visits[static_cast<size_t>(key)], 1);
-        if (is_seen) {
-          ASSERT_EQ(visits[static_cast<size_t>(key)], 1) << first_row << " " << key;
-        }
-      }
+// A call with the rows' keys from first_key on, as many as params.seq_k says.
+struct Walked {
+  AttentionParams params;
+  Lengths all;
+  int64_t first_key = 0;
+};
+
+constexpr int64_t kWalkRows = 12;
+
+// Which keys of the call one of the rows from first_row on sees.
+template <class Config>
+std::vector<bool> seen_keys(const Walked& call, int64_t first_row) {
+  std::vector<bool> seen(static_cast<size_t>(call.params.seq_k));
+  for (int64_t row = first_row; row < std::min(first_row + kWalkRows, call.all.q); ++row) {
+    const VisibleKeys keys = visible_keys(Config::problem(), call.all.q, call.all.k, row);
+    for (int64_t key = 0; key < call.params.seq_k; ++key)
+      if (keys.has(call.first_key + key)) seen[static_cast<size_t>(key)] = true;
+  }
+  return seen;
+}
+
+// A walk visits every panel that one of its rows sees, no other, no key twice, and begins at a
+// panel. What it keeps has places of its own.
+template <class Config>
+void check_walk(const Walked& call, int64_t first_row) {
+  constexpr int64_t kBlock = 32, kPanel = Config::kPanelKeys;
+  const lssar_device::KeyWalk<Config, kBlock, kPanel> walk(call.params, {0, 0, 0, first_row},
+                                                           kWalkRows);
+  std::vector<int> visits(static_cast<size_t>(call.params.seq_k), 0);
+  int64_t next_place = 0;
+  for (int64_t key = walk.first(); key < walk.keys.end; key += walk.step(key)) {
+    ASSERT_EQ(key % kPanel, 0);
+    ASSERT_EQ(walk.place_of(key), next_place);
+    next_place += kBlock;
+    const int64_t count = std::min<int64_t>(walk.end_of(key) - key, kBlock);
+    ASSERT_GT(count, 0);
+    for (int64_t i = key; i < key + count; ++i) ++visits[static_cast<size_t>(i)];
+  }
+  const std::vector<bool> seen = seen_keys<Config>(call, first_row);
+  for (size_t panel = 0; panel < seen.size(); panel += kPanel) {
+    const size_t end_key = std::min<size_t>(panel + kPanel, seen.size());
+    const auto begin = seen.begin() + static_cast<int64_t>(panel);
+    const auto end = seen.begin() + static_cast<int64_t>(end_key);
+    const bool is_seen = std::find(begin, end, true) != end;
+    for (size_t key = panel; key < end_key; ++key) {
+      ASSERT_LE(visits[key], is_seen ? 1 : 0) << first_row << " " << key;
+      ASSERT_GE(visits[key], seen[key] ? 1 : 0) << first_row << " " << key;
     }
   }
+}
+
+TYPED_TEST(KeyWalks, VisitEveryKeyThatARowSeesOnce) {
+  for (const Lengths lengths : kLengths)
+    for (int64_t first_row = 0; first_row < lengths.q; first_row += kWalkRows)
+      check_walk<TypeParam>({params_of(lengths), lengths}, first_row);
+}
+
+template <class Config>
+struct OfRange : Config {
+  static constexpr bool kIsRange = true;
+};
+
+// The same for a range of the keys, which may lie before all windows of its rows, or after them.
+TYPED_TEST(KeyWalks, OfARangeVisitNoOtherPanels) {
+  for (const Lengths lengths : kLengths)
+    for (int64_t first_key = 0; first_key < lengths.k; first_key += 37) {
+      AttentionParams params = params_of(lengths);
+      params.seq_k = std::min<int64_t>(lengths.k - first_key, 53);
+      params.first_key = first_key;
+      params.num_keys = lengths.k;
+      params.query_shift = lengths.k - lengths.q;
+      for (int64_t first_row = 0; first_row < lengths.q; first_row += kWalkRows)
+        check_walk<OfRange<TypeParam>>({params, lengths, first_key}, first_row);
+    }
 }
 
 // What some of a few rows see, and what all of them see.
@@ -116,8 +158,10 @@ TYPED_TEST(KeyWalks, RowsTogether) {
   for (const Lengths lengths : kLengths) {
     const AttentionParams params = params_of(lengths);
     for (int64_t first = 0; first < lengths.q; first += kRows) {
-      const SeenKeys some = lssar_device::seen_by_some<TypeParam>(params, first, kRows);
-      const SeenKeys all = lssar_device::seen_by_all<TypeParam>(params, first, kRows);
+      const lssar_device::VisibleKeys some =
+          lssar_device::seen_by_some<TypeParam>(params, first, kRows);
+      const lssar_device::VisibleKeys all =
+          lssar_device::common_keys<TypeParam>(params, first, kRows);
       for (int64_t key = 0; key < lengths.k; key += kPanel)
         for (int64_t row = first; row < std::min(first + kRows, lengths.q); ++row) {
           const VisibleKeys keys = visible_keys(TypeParam::problem(), lengths.q, lengths.k, row);
@@ -136,15 +180,22 @@ TYPED_TEST(KeyWalks, QueriesThatSeeKeys) {
   for (const Lengths lengths : kLengths) {
     const AttentionParams params = params_of(lengths);
     for (int64_t key = 0; key < lengths.k; key += kKeys) {
-      const int64_t begin = lssar_device::first_window_query<TypeParam>(params, key);
-      const int64_t end = lssar_device::end_window_query<TypeParam>(params, key, kKeys);
+      const auto rows = lssar_device::seeing_rows<TypeParam>(params, key, key + kKeys);
       for (int64_t row = 0; row < lengths.q; ++row)
         if (sees(visible_keys(TypeParam::problem(), lengths.q, lengths.k, row), key, kKeys)) {
-          ASSERT_LE(begin, row);
-          ASSERT_LT(row, end);
+          ASSERT_LE(rows.begin, row);
+          ASSERT_LT(row, rows.end);
         }
     }
   }
+}
+
+TEST(KeyWalk, RowsShareAllKeysThatTheFirstAndTheLastOneSee) {
+  using Config = Window<99, -1, 8, 0, 0, true>;
+  const auto keys = lssar_device::common_keys<Config>(params_of({256, 256}), 192, 8);
+  EXPECT_EQ(keys.always, 8);
+  EXPECT_EQ(keys.begin, 100);
+  EXPECT_EQ(keys.end, 193);
 }
 
 // The work of a window is linear in the length: twice as many rows visit twice as many keys.

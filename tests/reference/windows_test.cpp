@@ -114,34 +114,21 @@ TEST(VisibleKeys, TilesAreVisitedThatHavePairs) {
         const int64_t last = std::min(first + kRows, lengths.q) - 1;
         const VisibleKeys tiles =
             visible_key_tiles(problem, lengths.q, lengths.k, first, last, kCols);
-        const VisibleKeys common = common_keys(problem, lengths.q, lengths.k, first, last);
         for (int64_t key = 0; key < lengths.k; key += kCols) {
           const int64_t end = std::min(key + kCols, lengths.k);
-          int64_t seen = 0, rows_of_first = 0;
+          int64_t seen = 0;
           for (int64_t j = key; j < end; ++j)
             for (int64_t row = first; row <= last; ++row)
               seen += is_visible(problem, lengths, row, j);
-          for (int64_t row = first; row <= last; ++row)
-            rows_of_first += is_visible(problem, lengths, row, key);
           const std::string where = to_string(problem) + ", rows from " + std::to_string(first) +
                                     ", keys from " + std::to_string(key);
           ASSERT_EQ(tiles.has(key / kCols), seen > 0) << where;
           const SeeingRows seeing = seeing_rows(problem, lengths.q, lengths.k, key, end);
           ASSERT_EQ(seeing.begin <= last && seeing.end > first, seen > 0) << where;
-          ASSERT_LE(common.has(key), rows_of_first == last - first + 1) << where;
         }
       }
     }
   }
-}
-
-TEST(VisibleKeys, CommonKeysAreAllOfALongRunsTiles) {
-  Problem problem;
-  problem.causal = true;
-  problem.window_left = 99;
-  problem.window_sinks = 8;
-  const VisibleKeys common = common_keys(problem, 256, 256, 192, 199);
-  EXPECT_EQ(common, (VisibleKeys{8, 100, 193}));
 }
 
 std::vector<double> widened(const std::vector<float>& values) {

@@ -62,6 +62,7 @@ class Call {
     const auto layout = workspace_layout(problem, (*kernel)->schedule, sizes_);
     ASSERT_TRUE(layout.ok()) << layout.status().to_string();
     const Workspace workspace = {allocate(layout->total_bytes), layout->total_bytes};
+    if (is_of_range(pass)) tensors_.row_stats = tensors_.saved_stats;
     const Status status = engine_.execute(**kernel, sizes_, tensors_, workspace, nullptr);
     ASSERT_TRUE(status.ok()) << status.to_string();
   }

@@ -95,6 +95,15 @@ TEST_F(WindowCounters, TheOrderedSumOfDqHasAsManyTurnsAsTiles) {
             tiles_ * kTile * kDim * 4);
 }
 
+// All windows lie behind the range of keys: of its two tiles, only that of the sinks is multiplied.
+TEST_F(WindowCounters, ARangeBesideTheWindowsHasTheSinksOnly) {
+  Sizes sizes = {1, 1, 1, kTile, kTile + 36};
+  sizes.range = {.num_keys = 364, .first_query = 300};
+  Call call(*engine_, problem_, sizes);
+  call.run(Pass::kRowSums, schedule(Pass::kRowSums, DqMode::kSplit));
+  EXPECT_EQ(flop_of("lssar_row_sums"), kTileFlop);
+}
+
 // The work of a call, for which rows are sampled.
 TEST_F(WindowCounters, TheCountOfScoresIsNearThatOfPairs) {
   count_pairs();
