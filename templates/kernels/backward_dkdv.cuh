@@ -20,6 +20,7 @@
 #include "templates/tile/grad_q_sum.cuh"
 #include "templates/tile/grad_scale.cuh"
 #include "templates/tile/key_scores.cuh"
+#include "templates/tile/load_seen.cuh"
 #include "templates/tile/load_tile.cuh"
 #include "templates/tile/pipeline.cuh"
 #include "templates/tile/project.cuh"
@@ -126,6 +127,7 @@ struct BackwardDkdv {
   int first_tile;
   int num_tiles;
   int group;  // query heads per kv head
+  VisibleKeys seen_keys;  // kHasWindow: keys that some query of the call sees
   float key_norm[2];
   Scale weight_scale;  // kScalesWeights: the weights' scale, as for gradients
 
@@ -350,6 +352,9 @@ struct BackwardDkdv {
     const i64 end = rows.end > rows.begin ? ceil_div(rows.end, Shape::kBlockCols) : 0;
     first_tile = static_cast<int>(rows.begin / Shape::kBlockCols);
     num_tiles = maximum(static_cast<int>(end) - first_tile, 0);
+    if (num_tiles > 0)
+      seen_keys = keys_of_some(num_visible_keys<Config>(params, 0),
+                               num_visible_keys<Config>(params, num_queries - 1));
   }
 
   //
@@ -381,6 +386,9 @@ struct BackwardDkdv {
                                                    key_norm_pitch<Config>(params) +
                                                key]
                            : 0.0f;
+      if constexpr (Config::kHasWindow) {
+        if (!seen_keys.has(key)) key_norm[half] = 0.0f;  // it may be NaN
+      }
     }
   }
 
@@ -389,6 +397,15 @@ struct BackwardDkdv {
   LSSAR_DEVICE void load_owned() {
     keys.base = shared;
     values.base = shared + Shape::KeyTile::kBytes;
+    if constexpr (Config::kHasWindow) {
+      load_seen_tile<Shape::kThreads, Config::kIsAligned>(
+          keys, row_pointer<const Element>(params.k, place.batch, place.head, first_key),
+          params.k.row_stride, seen_keys, first_key, Config::kHeadDim);
+      load_seen_tile<Shape::kThreads, Config::kIsAligned>(
+          values, row_pointer<const Element>(params.v, place.batch, place.head, first_key),
+          params.v.row_stride, seen_keys, first_key, Config::kHeadDimV);
+      return;
+    }
     const i64 valid = seq_k<Config>(params) - first_key;
     load_tile<Shape::kThreads, Config::kIsAligned>(
         keys, row_pointer<const Element>(params.k, place.batch, place.head, first_key),

@@ -11,6 +11,7 @@
 
 #include "templates/tile/fragment.cuh"
 #include "templates/tile/grad_scale.cuh"
+#include "templates/tile/load_seen.cuh"
 #include "templates/tile/load_tile.cuh"
 #include "templates/tile/pipeline.cuh"
 #include "templates/tile/project.cuh"
@@ -53,10 +54,30 @@ struct DqLoader {
 
   int tile = 0;
 
+  LSSAR_DEVICE void load_seen(u32 base, i64 first) const {
+    load_seen_tile<Shape::kThreads, Config::kIsAligned>(
+        typename Shape::KeyTile{base}, row_pointer<const Element>(params.k, batch, kv_head, first),
+        params.k.row_stride, num_tiles.seen, first, Config::kHeadDim);
+    load_seen_tile<Shape::kThreads, Config::kIsAligned>(
+        typename Shape::ValueTile{base + Shape::KeyTile::kBytes},
+        row_pointer<const Element>(params.v, batch, kv_head, first), params.v.row_stride,
+        num_tiles.seen, first, Config::kHeadDimV);
+    load_seen_floats<Shape::kThreads, Shape::kBlockCols>(
+        base + Shape::kNormsOffset,
+        params.k_inv_norm +
+            (i64{batch} * params.kv_heads + kv_head) * key_norm_pitch<Config>(params) + first,
+        num_tiles.seen, first);
+  }
+
   LSSAR_DEVICE void load(int stage) {
     if (tile == num_tiles) return;
     const u32 base = stages + stage * Shape::kStageBytes;
     const i64 first = i64{Config::kHasWindow ? tile_of(num_tiles, tile) : tile} * Shape::kBlockCols;
+    if constexpr (Config::kHasWindow) {
+      load_seen(base, first);
+      ++tile;
+      return;
+    }
     const i64 keys = seq_k<Config>(params);
     load_tile<Shape::kThreads, Config::kIsAligned>(
         typename Shape::KeyTile{base}, row_pointer<const Element>(params.k, batch, kv_head, first),

@@ -15,6 +15,7 @@
 
 #include "templates/tile/fragment.cuh"
 #include "templates/tile/lane_rows.cuh"
+#include "templates/tile/load_seen.cuh"
 #include "templates/tile/load_tile.cuh"
 #include "templates/tile/pipeline.cuh"
 #include "templates/tile/query_tiles.cuh"
@@ -73,6 +74,10 @@ struct ForwardLoader {
     if (num_tiles == 0 || dv_block == kEndDvBlock) return;
     const u32 base = stages + stage * Shape::kStageBytes;
     const i64 first = i64{Config::kHasWindow ? tile_of(num_tiles, tile) : tile} * Shape::kBlockCols;
+    if constexpr (Config::kHasWindow) {
+      load_seen(base, first);
+      return advance();
+    }
     const i64 valid = num_keys - first;
     if (is_value) {
       const int col = dv_block * Shape::kBlockDv;
@@ -87,6 +92,20 @@ struct ForwardLoader {
                                                       valid);
     }
     advance();
+  }
+
+  LSSAR_DEVICE void load_seen(u32 base, i64 first) const {
+    if (is_value) {
+      const int col = dv_block * Shape::kBlockDv;
+      return load_seen_tile<Shape::kThreads, Config::kIsAligned>(
+          typename Shape::ValueTile{base}, values + first * value_stride + col, value_stride,
+          num_tiles.seen, first, minimum(Config::kHeadDimV - col, Shape::kBlockDv));
+    }
+    load_seen_tile<Shape::kThreads, Config::kIsAligned>(typename Shape::KeyTile{base},
+                                                        keys + first * key_stride, key_stride,
+                                                        num_tiles.seen, first, Config::kHeadDim);
+    load_seen_floats<Shape::kThreads, Shape::kBlockCols>(base + Shape::kTileBytes,
+                                                         key_norms + first, num_tiles.seen, first);
   }
 
   LSSAR_DEVICE void advance() {

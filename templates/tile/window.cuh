@@ -71,10 +71,20 @@ LSSAR_DEVICE VisibleKeys common_keys(const VisibleKeys& first, const VisibleKeys
   return keys;
 }
 
+// The keys that some row of a tile sees, from the same.
+LSSAR_DEVICE VisibleKeys keys_of_some(const VisibleKeys& first, const VisibleKeys& last) {
+  VisibleKeys keys(last.always);
+  keys.begin = maximum(first.begin, last.always);
+  keys.end = maximum(last.end, keys.begin);
+  return keys;
+}
+
 // The key tiles that a block visits, in order: the first `always` tiles, then, after a gap of
-// `skipped` tiles, the others. `count` of them in all; converts to that.
+// `skipped` tiles, the others. `count` of them in all; converts to that. `seen`: the keys that some
+// row of the block sees.
 struct VisitedTiles {
   int always, skipped, count;
+  VisibleKeys seen;
 
   // The first n tiles.
   LSSAR_DEVICE VisitedTiles(int n = 0) : always(n), skipped(0), count(n) {}
@@ -101,6 +111,7 @@ LSSAR_DEVICE VisitedTiles visited_tiles(const VisibleKeys& first, const VisibleK
   const int begin = maximum(first.begin / kCols, tiles.always);
   tiles.skipped = begin - tiles.always;
   if (last.end > first.begin && end > begin) tiles.count += end - begin;
+  tiles.seen = keys_of_some(first, last);
   return tiles;
 }
 

@@ -2,7 +2,9 @@
 // outside are not visited.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <string>
 
 #include "codegen/visible_keys.h"
@@ -51,11 +53,37 @@ void check_lengths(const Problem& problem, const CapiOptions& options, const Che
     check_against_reference(problem, make_sizes(1, 2, 1, q, k), InputKind::kGauss, options, device);
 }
 
+// Keys [first, end) are not numbers, and no row sees them. All results are the same as with
+// numbers, even where a tile also has keys that are seen.
+void check_unseen(const Problem& problem, const Sizes& sizes, int64_t first, int64_t end,
+                  const CapiOptions& options, const CheckDevice& device = {}) {
+  RandomInputs in = random_inputs(problem, sizes, InputKind::kGauss, 5);
+  const auto run = [&] {
+    return run_capi(shared_context(device), problem, sizes, {in.q, in.k, in.v, in.grad_o}, options);
+  };
+  const auto usual = run();
+  for (int64_t head = 0; head < sizes.kv_heads; ++head) {
+    const int64_t at = (head * sizes.seq_k + first) * problem.head_dim;
+    const int64_t count = (end - first) * problem.head_dim;
+    std::fill_n(in.k.begin() + at, count, std::numeric_limits<float>::quiet_NaN());
+    std::fill_n(in.v.begin() + at, count, std::numeric_limits<float>::infinity());
+  }
+  const auto poisoned = run();
+  ASSERT_TRUE(usual.ok() && poisoned.ok()) << usual.status().to_string();
+  EXPECT_EQ(usual->o, poisoned->o);
+  EXPECT_EQ(usual->o_train, poisoned->o_train);
+  EXPECT_EQ(usual->grad_q, poisoned->grad_q);
+  EXPECT_EQ(usual->grad_k, poisoned->grad_k);
+  EXPECT_EQ(usual->grad_v, poisoned->grad_v);
+}
+
 // dq is summed in the order of the key tiles that see a query tile.
 TEST(Windows, SlideWithSinks) {
   Problem problem = make_problem(DType::kBf16, true, 70, -1);
   problem.window_sinks = 5;
   check_lengths(problem, with_schedule(), with_compiler(LSSAR_COMPILER_NVRTC));
+  check_unseen(problem, make_sizes(1, 2, 1, 61, 200), 5, 200 - 61 - 70, with_schedule(),
+               with_compiler(LSSAR_COMPILER_NVRTC));
 }
 
 // Rows of at most three keys, which need both parts of dS'.
@@ -71,6 +99,8 @@ TEST(Windows, LookAheadInChunksBehindAPrefix) {
   problem.prefix = 10;
   check_lengths(problem, with_schedule(R"({"dq_mode": "split"})"),
                 with_compiler(LSSAR_COMPILER_LLVM));
+  check_unseen(problem, make_sizes(1, 2, 1, 40, 200), 10, 150,
+               with_schedule(R"({"dq_mode": "split"})"), with_compiler(LSSAR_COMPILER_LLVM));
 }
 
 // Most rows of the prefix are in front of its keys. Tiles between prefix and chunk are skipped.
@@ -81,6 +111,8 @@ TEST(Windows, OfSoftmaxInChunks) {
   problem.chunk = 100;
   problem.prefix = 70;
   check_lengths(problem, with_schedule(), with_compiler(LSSAR_COMPILER_NVRTC));
+  check_unseen(problem, make_sizes(1, 2, 1, 20, 150), 70, 100, with_schedule(),
+               with_compiler(LSSAR_COMPILER_NVRTC));
 }
 
 // With epsilon as a pass of its own.
@@ -90,6 +122,8 @@ TEST(Windows, OfAReweightedExpression) {
   problem.p = 3;
   problem.window_sinks = 2;
   check_lengths(problem, with_schedule(), with_compiler(LSSAR_COMPILER_LLVM));
+  check_unseen(problem, make_sizes(1, 2, 1, 70, 200), 2, 200 - 70 - 40, with_schedule(),
+               with_compiler(LSSAR_COMPILER_LLVM));
 }
 
 TEST(Windows, OfPackedHeads) {
@@ -99,6 +133,7 @@ TEST(Windows, OfPackedHeads) {
   options.passes = LSSAR_PASS_FORWARD | LSSAR_PASS_FORWARD_TRAIN;
   check_against_reference(problem, make_sizes(1, 3, 1, 40, 170), InputKind::kGauss, options);
   check_against_reference(problem, make_sizes(1, 71, 1, 5, 100), InputKind::kGauss, options);
+  check_unseen(problem, make_sizes(1, 3, 1, 40, 170), 1, 170 - 40 - 30, options);
 }
 
 }  // namespace
