@@ -177,6 +177,19 @@ LSSAR_HOST void list_live_keys(const float* most, int first_key, int keys, float
   }
 }
 
+// Within windows: has the value of a key stand for its pair where no row of the block sees the other
+// key, whose value may be NaN. Such a step is ~(the key's).
+template <class Config>
+LSSAR_HOST void leave_out_unseen(const SeenKeys& seen, i64 first_key,
+                                 LiveSteps<Config::kBlockKeys>& live) {
+  for (int i = 0; i < live.count; ++i) {
+    const i64 key = first_key + live.steps[i];
+    const bool sees_first = seen.has_some(key, 1);
+    if (sees_first && seen.has_some(key + 1, 1)) continue;
+    live.steps[i] = ~(live.steps[i] + (sees_first ? 0 : 1));
+  }
+}
+
 // Turns a group's activations of a block of keys into weights, in place, and adds them to the rows'
 // sums. kSumsX: also writes u^(p - 1) to `slopes`. kSkipsKeys: lists the keys for which one row's
 // weight, or u^(p - 1), is at least `least`.
@@ -259,6 +272,10 @@ LSSAR_HOST void weigh_and_add(const AttentionParams& params, const RowPlace& pla
     if constexpr (Config::kSumsX) slopes = slope_scratch<Config>(scratch).slopes + g * kSlopes;
     weigh_block<Config>(keys, rows + g * Config::kRows, scores + g * kGroupScores<Config>, slopes,
                         kLeast, live[g]);
+    if constexpr (Config::kHasWindow && Config::kHasPairs && Config::kSkipsKeys)
+      leave_out_unseen<Config>(
+          seen_by_some<Config>(params, place.first_row, Config::kGroups * Config::kRows), first_key,
+          live[g]);
   }
   add_values<Config>(params, place, groups, first_key, keys, scores, kGroupScores<Config>, live,
                      scratch.outputs);

@@ -167,6 +167,14 @@ LSSAR_HOST void multiply_live_columns(const float* weights, const typename Confi
   Floats<Config> acc[kRows][kVectors];
   load_sums<Config, kPitch>(outputs, acc);
   for (int i = 0; i < live.count; ++i) {
+    if constexpr (Config::kHasWindow && Config::kHasPairs) {
+      const int step = live.steps[i];  // ~row: that row stands for both of a pair
+      const bool is_alone = step < 0 || step + 1 == keys;
+      const typename Config::Element* const row = values + (step < 0 ? ~step : step) * row_stride;
+      multiply_pair<Config, kIsHalf, kRowStep>(weights + live.places[i], row,
+                                               is_alone ? row : row + row_stride, acc);
+      continue;
+    }
     const typename Config::Element* const of_step = values + live.steps[i] * row_stride;
     if constexpr (Config::kHasPairs) {
       multiply_pair<Config, kIsHalf, kRowStep>(
@@ -208,22 +216,27 @@ LSSAR_HOST void multiply_values(const float* weights, const typename Config::Ele
 // Within windows: as multiply_values, for those of the `keys` keys from first_key on that are among
 // `seen`. The others may be NaN, and 0 times NaN is NaN.
 //
-// kArePairs: the key before seen.begin is multiplied too if it shares a pair.
+// kArePairs: the first key of the second range may share a pair with one that is not seen, and so
+// may the last of each range. Its value then stands for both, of which one has weight 0.
 template <class Config, int kRows, int kDim, int kGroup, int kRowStep, bool kArePairs = false>
 LSSAR_HOST void multiply_seen_values(const VisibleKeys& seen, i64 first_key, const float* weights,
                                      const typename Config::Element* values, i64 row_stride,
                                      int keys, float* outputs, int groups = 1,
                                      i64 group_weights = 0) {
   constexpr int kTogether = kArePairs ? 2 : 1;
-  const int head = (int)bounded(seen.always - first_key, 0, keys);
-  const int begin = (int)bounded(seen.begin - first_key, head, keys) / kTogether * kTogether;
+  int head = (int)bounded(seen.always - first_key, 0, keys);
+  int begin = (int)bounded(seen.begin - first_key, head, keys);
+  if (begin == head) begin = head = 0;  // one range: a pair may have keys of both
   const int end = (int)bounded(seen.end - first_key, begin, keys);
-  // A product begins at a group of weights, or ends where the group ends.
-  const int next_group = (begin + kGroup - 1) / kGroup * kGroup;
+  // A product begins at a pair, or has one key.
+  const int next_pair = begin + begin % kTogether;
+  const int whole = next_pair < end ? next_pair : end;
+  // It begins at a group of weights, or ends where the group ends.
+  const int next_group = (whole + kGroup - 1) / kGroup * kGroup;
   const int middle = next_group < end ? next_group : end;
-  const int firsts[3] = {0, begin, middle}, ends[3] = {head, middle, end};
+  const int firsts[4] = {0, begin, whole, middle}, ends[4] = {head, whole, middle, end};
   LSSAR_ROLLED
-  for (int run = 0; run < 3; ++run) {
+  for (int run = 0; run < 4; ++run) {
     const int first = firsts[run];
     if (first >= ends[run]) continue;
     multiply_values<Config, kRows, kDim, kGroup, kRowStep, 1, kArePairs>(

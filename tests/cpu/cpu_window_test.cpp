@@ -106,26 +106,16 @@ TEST(CpuWindows, ScoreFunctions) {
       true, 0);
 }
 
-// Products of pairs, with their instructions in software.
-TEST(CpuWindows, Pairs) {
-  LSSAR_NEEDS_CPU_KERNELS();
-  const Problem problem =
-      with_window(forward_problem(DType::kBf16, 16, 16, 15, true), {.left = 70, .sinks = 3});
-  CpuRun run;
-  for (const Lengths lengths : {Lengths{97, 131}, Lengths{191, 193}})
-    check_training(problem, sizes_with(1, 2, 1, lengths.q, lengths.k), InputKind::kGauss, run,
-                   20261126, {kPairsTarget});
-}
-
 // A few queries of heads that share keys (other kernels), and many, at the end of keys that nobody
 // sees: those from the sinks to `unseen`. NaN there reaches no result, even within a panel or a
 // tile that has keys that are seen. Gradients there are 0.
-void check_unseen(const Problem& problem, const Sizes& sizes, int64_t unseen, bool trains) {
+void check_unseen(const Problem& problem, const Sizes& sizes, int64_t unseen, bool trains,
+                  const std::string& target = cpu_target_names()[0]) {
   const RandomInputs in = random_inputs(problem, sizes, InputKind::kGauss, 5);
   CpuInputs inputs{in.q, in.k, in.v, in.grad_o};
   const auto run = [&] {
-    return trains ? run_cpu_training(cpu_target_names()[0], problem, sizes, inputs)
-                  : run_cpu_kernel(cpu_target_names()[0], problem, sizes, inputs);
+    return trains ? run_cpu_training(target, problem, sizes, inputs)
+                  : run_cpu_kernel(target, problem, sizes, inputs);
   };
   const auto usual = run();
   const int64_t d = problem.head_dim;
@@ -154,6 +144,27 @@ TEST(CpuWindows, KeysOutsideAreNotMultiplied) {
   check_unseen(problem, sizes, 2000 - 61 - 99, true);
   problem.p = 0;
   check_unseen(scored(problem, "softmax"), sizes, 2000 - 61 - 99, true);
+}
+
+// Products of pairs, with their instructions in software. Sinks and window end and begin within
+// pairs.
+TEST(CpuWindows, Pairs) {
+  LSSAR_NEEDS_CPU_KERNELS();
+  Problem problem =
+      with_window(forward_problem(DType::kBf16, 16, 16, 15, true), {.left = 70, .sinks = 3});
+  CpuRun run;
+  for (const Lengths lengths : {Lengths{97, 131}, Lengths{191, 193}})
+    check_training(problem, sizes_with(1, 2, 1, lengths.q, lengths.k), InputKind::kGauss, run,
+                   20261126, {kPairsTarget});
+  const Sizes sizes = sizes_with(1, 2, 2, 60, 201);
+  check_unseen(problem, sizes, 201 - 60 - 70, true, kPairsTarget);
+  for (const char* score : {"", "softmax"}) {  // both multiply all values
+    problem.p = *score == 0 ? 3 : 0;
+    const Problem dense = *score == 0 ? problem : scored(problem, score);
+    check_forward(dense, sizes_with(1, 2, 1, 97, 97), InputKind::kGauss, run, 20261126,
+                  {kPairsTarget});
+    check_unseen(dense, sizes, 201 - 60 - 70, false, kPairsTarget);
+  }
 }
 
 TEST(CpuWindows, BitsDoNotDependOnThreads) {
