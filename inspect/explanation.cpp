@@ -7,6 +7,7 @@
 
 #include "base/json_fields.h"
 #include "codegen/pass_needs.h"
+#include "codegen/visible_keys.h"
 
 namespace lssar {
 namespace {
@@ -42,6 +43,7 @@ class Explainer {
   void choose() {
     out_.bucket = bucket_of(request_.problem, request_.sizes, request_.determinism);
     out_.model = request_.model;
+    out_.is_searched = !has_window(request_.problem) && !is_of_range(request_.problem.pass);
     out_.choice =
         choose_schedule(request_.problem, request_.sizes, request_.determinism, request_.target,
                         request_.machine, request_.tables, request_.given);
@@ -57,8 +59,9 @@ class Explainer {
   }
 
   // Collects the latest record of each schedule of this bucket. A record of this GPU beats one of
-  // another GPU.
+  // another GPU. Records have no window, so they say nothing about a problem with one.
   void collect_records() {
+    if (has_window(request_.problem)) return;
     for (const TuningTable* table : request_.tables) {
       for (const TuningRecord& record : table->records()) {
         if (record.bucket != out_.bucket || record.machine.target != request_.target.name())
@@ -247,9 +250,9 @@ std::string reason_of(const Explanation& explanation, const ConsideredCandidate&
       return fmt::format("{}: {:.4g} ms, {:.2f} x the chosen one's; never tried", name,
                          candidate.estimate.ms, estimated);
     case Standing::kUntried:
-      return fmt::format(
-          "{}: the model says {:.4g} ms, {:.2f} x the chosen one's; lssar tune tries it", name,
-          candidate.estimate.ms, estimated);
+      return fmt::format("{}: the model says {:.4g} ms, {:.2f} x the chosen one's{}", name,
+                         candidate.estimate.ms, estimated,
+                         explanation.is_searched ? "; lssar tune tries it" : "");
   }
   return name;
 }

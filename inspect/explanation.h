@@ -69,6 +69,7 @@ struct Explanation {
   CostEstimate estimate;               // of the chosen schedule
   std::optional<TuningRecord> record;  // the latest one of the chosen schedule in this bucket
   DeviceModel model;
+  bool is_searched = true;  // lssar tune takes the problem
 
   // combinations = candidates + duplicates + the rejected counts.
   uint64_t combinations = 0;

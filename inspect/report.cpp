@@ -63,7 +63,9 @@ json summary(const Explanation& explanation, const ExplanationRequest& request) 
   if (better != explanation.ranking.end()) {
     const ConsideredCandidate& first = explanation.candidates[*better];
     lines.push_back(
-        fmt::format("A search would try first: {}; estimated {:.4g} ms, {:.2f} x this one's.",
+        fmt::format("{}: {}; estimated {:.4g} ms, {:.2f} x this one's.",
+                    explanation.is_searched ? "A search would try first"
+                                            : "The model puts before it",
                     schedule_difference(explanation.choice.schedule, first.schedule),
                     first.estimate.ms, first.estimate.ms / e.ms));
   } else if (request.whole_space) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "codegen/shared_layout.h"
+#include "codegen/visible_keys.h"
 #include "inspect/report_charts.h"
 
 namespace lssar {
@@ -127,6 +128,8 @@ json accuracy_chart(const Accuracy& accuracy) {
 
 json comparison_chart(const ExplanationRequest& request, const json& comparison,
                       const std::string& file) {
+  if (has_window(request.problem))
+    return missing_chart("`tools/compare_torch.py` measures problems without a window only.");
   const std::string how =
       "`tools/compare_torch.py` on a machine with a GPU and PyTorch writes compare.json; then "
       "`--compare compare.json`.";

@@ -41,12 +41,6 @@ double tiles_of_rows(const Problem& problem, const Sizes& sizes, int64_t first, 
       visible_key_tiles(problem, sizes.seq_q, sizes.seq_k, first, last, cols).count());
 }
 
-// The share of the keys that the row sees.
-double visible_share(const Problem& problem, const Sizes& sizes, int64_t row) {
-  const int64_t keys = visible_keys(problem, sizes.seq_q, sizes.seq_k, row).count();
-  return static_cast<double>(keys) / static_cast<double>(std::max<int64_t>(sizes.seq_k, 1));
-}
-
 // The mean of softplus over normally distributed arguments: that of max(x, 0), widened so that a
 // deviation of 0 gives log(2). Within 2 %.
 double mean_softplus(double deviation) {
@@ -149,10 +143,7 @@ EvaluatorMix evaluator_mix(const Problem& problem, const Sizes& sizes, const Sch
     return mix;
   double weight = 0, brief = 0, linear = 0;
   for (int i = 0; i < kSamples; ++i) {
-    const int64_t row = (2 * i + 1) * sizes.seq_q / (2 * kSamples);
-    const double share = has_window(problem) ? visible_share(problem, sizes, row)
-                         : problem.causal    ? (i + 0.5) / kSamples
-                                             : 1.0;
+    const double share = problem.causal ? (i + 0.5) / kSamples : 1.0;
     const double keys = share * static_cast<double>(sizes.seq_k);
     const FormShares forms = form_shares(problem, schedule, keys);
     weight += share;

@@ -351,7 +351,7 @@ LSSAR_API lssar_status lssar_plan_prepare(lssar_plan* plan) LSSAR_NOEXCEPT;
 typedef enum lssar_schedule_origin {
   LSSAR_ORIGIN_GIVEN = 0,        /* schedule_json of the plan's options */
   LSSAR_ORIGIN_EXACT = 1,        /* measured on this GPU, for problems like this one */
-  LSSAR_ORIGIN_NEAREST = 2,      /* measured on this GPU, at other sizes */
+  LSSAR_ORIGIN_NEAREST = 2,      /* measured on this GPU, at other sizes or without the window */
   LSSAR_ORIGIN_ARCHITECTURE = 3, /* measured on another GPU of the architecture */
   LSSAR_ORIGIN_PREDICTED = 4,    /* by the cost model */
   LSSAR_ORIGIN_DEFAULT = 5       /* nothing was found: the default schedule */

@@ -165,6 +165,24 @@ TEST(Explanation, RecordsOfAnotherGeneratorSayNothing) {
   EXPECT_EQ(candidate->record, -1);
 }
 
+// They were made without a window.
+TEST(Explanation, RecordsSayNothingAboutAProblemWithAWindow) {
+  TuningTable table;
+  table.add(sample_record(a100()));
+  ExplanationRequest request = request_for(sample_problem(), "sm_80", {&table});
+  request.whole_space = false;
+  EXPECT_EQ(explain(request).records.size(), 1u);
+  request.whole_space = true;
+  request.problem.window_left = 100;
+  const Explanation explanation = explain(request);
+  EXPECT_EQ(explanation.choice.origin, ScheduleOrigin::kNearest);
+  EXPECT_TRUE(explanation.records.empty());
+  EXPECT_FALSE(explanation.record.has_value());
+  EXPECT_FALSE(explanation.is_searched);
+  for (const ConsideredCandidate& candidate : explanation.candidates)
+    ASSERT_EQ(reason_of(explanation, candidate).find("lssar tune"), std::string::npos);
+}
+
 TEST(Explanation, AScheduleOfTheCallersMayBeNoneOfTheSpace) {
   ExplanationRequest request = request_for(sample_problem(), "sm_90a");
   request.given = default_schedule(request.problem, request.target);

@@ -48,6 +48,17 @@ TEST(Report, WhatIsNotKnownSaysWhyAndHowToGetIt) {
     EXPECT_EQ(report[chart]["missing"], "for this test");
 }
 
+// Neither lssar tune nor compare_torch.py takes them.
+TEST(Report, OfAWindowHasNoSearchAndNoComparison) {
+  ReportRequest request = sample_request("sm_80");
+  request.explanation.problem.window_left = 100;
+  request.comparison = sample_comparison();
+  request.comparison_file = "compare.json";
+  const json report = report_problem(request);
+  EXPECT_THAT(report["search"]["missing"].get<std::string>(), HasSubstr("with a window"));
+  EXPECT_THAT(report["compare"]["missing"].get<std::string>(), HasSubstr("without a window only"));
+}
+
 TEST(Report, SearchAndComparisonComeFromRecords) {
   TuningTable table;
   for (const TuningRecord& record : recorded_candidates(3)) table.add(record);

@@ -1,0 +1,44 @@
+// Records have no window: for a problem with one, they are near at best.
+#include <gtest/gtest.h>
+
+#include "autotune/model/schedule_choice.h"
+#include "tests/autotune/sample_records.h"
+
+namespace lssar {
+namespace {
+
+// The choice for the sample problem, with a window of so many keys on the left (-1: none), from one
+// record of its sizes.
+ScheduleChoice choose(const char* target, const Machine& machine, const TuningRecord& record,
+                      int64_t window_left) {
+  TuningTable table;
+  table.add(record);
+  Problem problem = sample_problem();
+  problem.window_left = window_left;
+  return choose_schedule(problem, sizes_of_length(4096), Determinism::kRepeatable,
+                         *target_from_name(target), machine, {&table});
+}
+
+TEST(WindowChoice, ARecordOfItsSizesIsNearAndTheReasonSaysWhy) {
+  const TuningRecord record = sample_record(a100());
+  const ScheduleChoice plain = choose("sm_80", a100(), record, -1);
+  EXPECT_EQ(plain.origin, ScheduleOrigin::kExact) << plain.reason;
+  EXPECT_EQ(plain.reason.find("without the window"), std::string::npos) << plain.reason;
+  const ScheduleChoice windowed = choose("sm_80", a100(), record, 100);
+  EXPECT_EQ(windowed.origin, ScheduleOrigin::kNearest) << windowed.reason;
+  EXPECT_EQ(windowed.schedule, plain.schedule);
+  EXPECT_NE(windowed.reason.find(", measured without the window"), std::string::npos)
+      << windowed.reason;
+}
+
+TEST(WindowChoice, APredictionSaysSoToo) {
+  TuningRecord record = sample_record({"virtual", "sm_80", 0, "", "llvm 19.1.7"});
+  record.evidence = Evidence::kPredicted;
+  const ScheduleChoice choice = choose("sm_80", a100(), record, 100);
+  EXPECT_EQ(choice.origin, ScheduleOrigin::kPredicted) << choice.reason;
+  EXPECT_NE(choice.reason.find(", predicted without the window"), std::string::npos)
+      << choice.reason;
+}
+
+}  // namespace
+}  // namespace lssar
