@@ -133,6 +133,7 @@ TEST_F(PackedRun, NamesWhatIsWrong) {
   write_bytes("short.npy", integers<int32_t>({0, 9, 26}));
   write_bytes("few.npy", integers<int32_t>({0, 32}));
   write("flat.npy", {27, kHeads * kDim}, q_.values);
+  write("short_v.npy", {31, kKvHeads, kDim}, random_values(31 * kKvHeads * kDim));
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"--cu-seqlens", command_.path("down.npy")}, "entry 2 is 8; allowed are 9 to 27"},
       {{"--cu-seqlens", command_.path("short.npy")},
@@ -150,21 +151,22 @@ TEST_F(PackedRun, NamesWhatIsWrong) {
     EXPECT_EQ(result.exit_code, 2) << wanted;
     EXPECT_NE(result.err.find(wanted), std::string::npos) << result.err;
   }
-  const std::vector<std::string> flat = {"run",
-                                         "--q",
-                                         command_.path("flat.npy"),
-                                         "--k",
-                                         command_.path("k.npy"),
-                                         "--v",
-                                         command_.path("v.npy"),
-                                         "--cu-seqlens",
-                                         command_.path("cu_q.npy"),
-                                         "--out",
-                                         command_.path("results")};
-  const CommandResult result = command_.run(flat);
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_NE(result.err.find("allowed is [rows, heads, dim] with --cu-seqlens"), std::string::npos)
-      << result.err;
+  struct Files {
+    const char* q;
+    const char* v;
+    const char* wanted;
+  };
+  for (const Files& files :
+       {Files{"flat.npy", "v.npy", "allowed is [rows, heads, dim] with --cu-seqlens"},
+        Files{"q.npy", "short_v.npy",
+              "--v: shape (31, 2, 16) does not fit the other files; it must be (32, 2, 16)"}}) {
+    const CommandResult result = command_.run(
+        {"run", "--q", command_.path(files.q), "--k", command_.path("k.npy"), "--v",
+         command_.path(files.v), "--cu-seqlens", command_.path("cu_q.npy"), "--out",
+         command_.path("results")});
+    EXPECT_EQ(result.exit_code, 2) << files.wanted;
+    EXPECT_NE(result.err.find(files.wanted), std::string::npos) << result.err;
+  }
 }
 
 }  // namespace

@@ -16,6 +16,13 @@ struct InputFile {
   std::vector<float> values;
 };
 
+// As the file has it: packed files are [rows, heads, dim].
+std::string shape_text(const Shape& shape, bool is_packed) {
+  if (!is_packed) return npy_shape_string(shape);
+  const std::array<int64_t, 3> packed = {shape[2], shape[1], shape[3]};
+  return npy_shape_string(packed);
+}
+
 Result<InputFile> read_tensor(const char* option, const std::string& path, bool is_packed) {
   LSSAR_ASSIGN_OR_RETURN(NpyArray<float> array, read_npy_float32(path));
   if (array.shape.size() != (is_packed ? 3 : 4)) {
@@ -34,10 +41,11 @@ Result<InputFile> read_tensor(const char* option, const std::string& path, bool 
   return InputFile{{1, heads, rows, dim}, swap_outer_dims(array.values, rows, heads, dim)};
 }
 
-Status check_shape(const char* option, const Shape& shape, const Shape& wanted) {
+Status check_shape(const char* option, const Shape& shape, const Shape& wanted, bool is_packed) {
   if (shape == wanted) return {};
   return invalid_argument(fmt::format("{}: shape {} does not fit the other files; it must be {}",
-                                      option, npy_shape_string(shape), npy_shape_string(wanted)));
+                                      option, shape_text(shape, is_packed),
+                                      shape_text(wanted, is_packed)));
 }
 
 // Rejects head dims that an int cannot hold. The problem's own rules check the rest.
@@ -75,15 +83,14 @@ std::vector<float> swap_outer_dims(const std::vector<float>& values, int64_t fir
   return swapped;
 }
 
-Result<InputFiles::Content> InputFiles::read(Layout layout) const {
-  const bool is_packed = layout == Layout::kPacked;
+Result<InputFiles::Content> InputFiles::read(bool is_packed) const {
   LSSAR_ASSIGN_OR_RETURN(InputFile q, read_tensor("--q", q_, is_packed));
   LSSAR_ASSIGN_OR_RETURN(InputFile k, read_tensor("--k", k_, is_packed));
   LSSAR_ASSIGN_OR_RETURN(InputFile v, read_tensor("--v", v_, is_packed));
   const auto [batch, heads, seq_q, dim] = q.shape;
   const int64_t kv_heads = k.shape[1], seq_k = k.shape[2], dim_v = v.shape[3];
-  LSSAR_RETURN_IF_ERROR(check_shape("--k", k.shape, {batch, kv_heads, seq_k, dim}));
-  LSSAR_RETURN_IF_ERROR(check_shape("--v", v.shape, {batch, kv_heads, seq_k, dim_v}));
+  LSSAR_RETURN_IF_ERROR(check_shape("--k", k.shape, {batch, kv_heads, seq_k, dim}, is_packed));
+  LSSAR_RETURN_IF_ERROR(check_shape("--v", v.shape, {batch, kv_heads, seq_k, dim_v}, is_packed));
 
   Content inputs;
   inputs.sizes = {batch, heads, kv_heads, seq_q, seq_k};
@@ -94,7 +101,8 @@ Result<InputFiles::Content> InputFiles::read(Layout layout) const {
   inputs.tensors.v = std::move(v.values);
   if (!grad_o_.empty()) {
     LSSAR_ASSIGN_OR_RETURN(InputFile grad_o, read_tensor("--do", grad_o_, is_packed));
-    LSSAR_RETURN_IF_ERROR(check_shape("--do", grad_o.shape, {batch, heads, seq_q, dim_v}));
+    LSSAR_RETURN_IF_ERROR(
+        check_shape("--do", grad_o.shape, {batch, heads, seq_q, dim_v}, is_packed));
     inputs.tensors.grad_o = std::move(grad_o.values);
   }
   return inputs;

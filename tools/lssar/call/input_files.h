@@ -32,15 +32,11 @@ class InputFiles {
     int head_dim = 0, head_dim_v = 0;
     AttentionInputs tensors;
   };
-  // Errors: those of reading the files; shapes that do not fit each other.
-  Result<Content> read() const { return read(Layout::kBatches); }
-  // Files of packed sequences, [rows, heads, dim]. The tensors come out as one batch entry.
-  Result<Content> read_packed() const { return read(Layout::kPacked); }
+  // is_packed: the files are of packed sequences, [rows, heads, dim], and the tensors come out as
+  // one batch entry. Errors: those of reading the files; shapes that do not fit each other.
+  Result<Content> read(bool is_packed = false) const;
 
  private:
-  enum class Layout { kBatches, kPacked };
-  Result<Content> read(Layout layout) const;
-
   std::string q_, k_, v_, grad_o_;
 };
 

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "codegen/schedule.h"
 #include "tools/lssar/terminal/standard_streams.h"
 
 namespace lssar::command {
@@ -30,8 +29,6 @@ Status check_shipped(Problem problem, Engine& engine) {
 Result<std::unique_ptr<Engine>> open_cpu_engine(const Problem& problem, EngineOptions options) {
   options.device = DeviceChoice::kCpu;
   LSSAR_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::open(options));
-  const Target& target = engine->device().info().target;
-  LSSAR_RETURN_IF_ERROR(validate(default_schedule(problem, target), problem, target));
   LSSAR_RETURN_IF_ERROR(check_shipped(problem, *engine));
   return engine;
 }

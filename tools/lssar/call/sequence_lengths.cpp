@@ -153,8 +153,8 @@ CLI::Option* CuSeqlensFiles::add_to(CLI::App& app) {
   CLI::Option* const q =
       app.add_option(
              "--cu-seqlens", q_,
-             "packed sequences: int32 .npy [sequences + 1], the row where each begins, then "
-             "the number of rows; tensors are [rows, heads, dim]")
+             "packed sequences: int32 or int64 .npy [sequences + 1], the row where each begins, "
+             "then the number of rows; tensors are [rows, heads, dim]")
           ->type_name("FILE")
           ->group("Files");
   app.add_option("--cu-seqlens-k", k_, "the same for keys and values (default: --cu-seqlens)")

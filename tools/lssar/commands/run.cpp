@@ -157,44 +157,34 @@ struct RunCall {
   PackedSequences packed;  // where problem.varlen
 };
 
-// From files of packed sequences.
-Result<RunCall> packed_call_of(const RunOptions& options) {
+Result<RunCall> random_call(const RunOptions& options) {
   RunCall call;
-  LSSAR_ASSIGN_OR_RETURN(InputFiles::Content files, options.files.read_packed());
-  LSSAR_ASSIGN_OR_RETURN(call.problem, options.problem.problem_of_files(files.sizes, files.head_dim,
-                                                                        files.head_dim_v));
-  call.problem.varlen = true;
-  call.problem.seq_q = call.problem.seq_k = 0;
-  LSSAR_RETURN_IF_ERROR(validate(call.problem));
-  call.sizes = files.sizes;
-  LSSAR_ASSIGN_OR_RETURN(call.packed, options.cu_seqlens.read(files.sizes));
-  call.inputs = std::move(files.tensors);
+  LSSAR_ASSIGN_OR_RETURN(call.problem, options.problem.problem());
+  LSSAR_ASSIGN_OR_RETURN(call.sizes, options.problem.sizes());
+  LSSAR_RETURN_IF_ERROR(check_pass(call.problem, options));
+  LSSAR_ASSIGN_OR_RETURN(call.inputs, options.data.inputs(call.problem, call.sizes));
   return call;
 }
 
 Result<RunCall> call_of(const RunOptions& options) {
-  RunCall call;
-  if (options.random) {
-    LSSAR_ASSIGN_OR_RETURN(call.problem, options.problem.problem());
-    LSSAR_ASSIGN_OR_RETURN(call.sizes, options.problem.sizes());
-    LSSAR_RETURN_IF_ERROR(check_pass(call.problem, options));
-    LSSAR_ASSIGN_OR_RETURN(call.inputs, options.data.inputs(call.problem, call.sizes));
-    return call;
-  }
+  if (options.random) return random_call(options);
   if (options.data.is_given())
     return invalid_argument("--seed, --data: inputs come from files; allowed with --random");
   if (!options.files.given())
     return invalid_argument("inputs: none; allowed are --q, --k and --v, or --random");
   if (options.output_dir.empty())
     return invalid_argument("--out: not given; it names the folder for the results");
-  if (options.cu_seqlens.is_given()) {
-    LSSAR_ASSIGN_OR_RETURN(call, packed_call_of(options));
-    LSSAR_RETURN_IF_ERROR(check_pass(call.problem, options));
-    return call;
-  }
-  LSSAR_ASSIGN_OR_RETURN(InputFiles::Content files, options.files.read());
+  const bool is_packed = options.cu_seqlens.is_given();
+  RunCall call;
+  LSSAR_ASSIGN_OR_RETURN(InputFiles::Content files, options.files.read(is_packed));
   LSSAR_ASSIGN_OR_RETURN(call.problem, options.problem.problem_of_files(files.sizes, files.head_dim,
                                                                         files.head_dim_v));
+  if (is_packed) {
+    call.problem.varlen = true;
+    call.problem.seq_q = call.problem.seq_k = 0;
+    LSSAR_RETURN_IF_ERROR(validate(call.problem));
+    LSSAR_ASSIGN_OR_RETURN(call.packed, options.cu_seqlens.read(files.sizes));
+  }
   LSSAR_RETURN_IF_ERROR(check_pass(call.problem, options));
   call.sizes = files.sizes;
   call.inputs = std::move(files.tensors);
