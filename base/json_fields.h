@@ -61,6 +61,11 @@ class JsonFields {
   const nlohmann::json* object(const char* name);
   // A list of at most `most` elements, or null if it is missing.
   const nlohmann::json* list(const char* name, size_t most);
+  // The same of a required field. Null only after an error.
+  const nlohmann::json* need_list(const char* name, size_t most) {
+    require(name);
+    return list(name, most);
+  }
 
   bool has(const char* name) const;
   bool is_number(const char* name) const;

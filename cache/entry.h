@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "base/status.h"
 #include "cache/sha256.h"
@@ -15,6 +16,8 @@ namespace lssar {
 // The bytes of a fixed part of a file. They are written as they lie in memory.
 template <typename T>
 std::string_view raw_bytes(const T& value) {
+  static_assert(std::is_trivially_copyable_v<T> && std::has_unique_object_representations_v<T>,
+                "a file must not hold padding, because nothing sets its bytes");
   return {reinterpret_cast<const char*>(&value), sizeof value};
 }
 

@@ -42,8 +42,7 @@ json kernel_json(const CapturedKernel& kernel) {
 }
 
 Status read_steps(JsonFields& fields, CapturedKernel* kernel) {
-  fields.require("steps");
-  const json* const steps = fields.list("steps", kMaxSteps);
+  const json* const steps = fields.need_list("steps", kMaxSteps);
   if (steps == nullptr) return fields.status();
   size_t num_maps = 0;
   for (const json& one : *steps) {
@@ -131,11 +130,9 @@ Result<Capture> read_manifest(const json& from) {
   capture.seed = static_cast<uint64_t>(seed);
   capture.workspace_bytes = static_cast<size_t>(workspace);
   fields.require("sizes");
-  fields.require("kernels");
-  fields.require("tensors");
   const json* const sizes = fields.object("sizes");
-  const json* const kernels = fields.list("kernels", kMaxKernels);
-  const json* const tensors = fields.list("tensors", Operands::kCapacity);
+  const json* const kernels = fields.need_list("kernels", kMaxKernels);
+  const json* const tensors = fields.need_list("tensors", Operands::kCapacity);
   LSSAR_RETURN_IF_ERROR(fields.finish());
   LSSAR_ASSIGN_OR_RETURN(capture.sizes, sizes_from_json(*sizes, "sizes"));
   for (const json& one : *kernels) {

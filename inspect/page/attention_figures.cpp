@@ -20,6 +20,11 @@ constexpr int64_t kMostLayers = 1024, kMostHeads = 1024, kMostCells = 1024;
 constexpr int64_t kMostLength = int64_t{1} << 40;
 constexpr size_t kMostModels = 64, kMostPoints = 64;
 
+Status check_list(const json& value, const std::string& path, size_t length) {
+  if (value.is_array() && value.size() == length) return {};
+  return invalid_argument(fmt::format("{}: allowed is a list of {}", path, length));
+}
+
 // Lists in lists of these lengths, with numbers from 0 to `most` in the innermost.
 Status check_lists(const json& value, const std::string& path, std::span<const size_t> lengths,
                    double most) {
@@ -27,8 +32,7 @@ Status check_lists(const json& value, const std::string& path, std::span<const s
     if (value.is_number() && value.get<double>() >= 0 && value.get<double>() <= most) return {};
     return invalid_argument(fmt::format("{}: allowed are numbers from 0 to {}", path, most));
   }
-  if (!value.is_array() || value.size() != lengths[0])
-    return invalid_argument(fmt::format("{}: allowed is a list of {}", path, lengths[0]));
+  LSSAR_RETURN_IF_ERROR(check_list(value, path, lengths[0]));
   for (size_t i = 0; i < value.size(); ++i) {
     LSSAR_RETURN_IF_ERROR(
         check_lists(value[i], fmt::format("{}[{}]", path, i), lengths.subspan(1), most));
@@ -71,8 +75,7 @@ Status check_point(const json& point, const std::string& path, const ModelSize& 
 
 // The rows of one head's map: a row may leave out cells at its end, which are 0.
 Status check_rows(const json& rows, const std::string& path, size_t cells) {
-  if (!rows.is_array() || rows.size() != cells)
-    return invalid_argument(fmt::format("{}: allowed is a list of {}", path, cells));
+  LSSAR_RETURN_IF_ERROR(check_list(rows, path, cells));
   for (size_t i = 0; i < cells; ++i) {
     const std::string row = fmt::format("{}[{}]", path, i);
     if (!rows[i].is_array() || rows[i].size() > cells)
@@ -91,12 +94,10 @@ Status check_map(const json& map, const std::string& path, const ModelSize& size
   fields.require("layers");
   LSSAR_RETURN_IF_ERROR(fields.finish());
   const json& layers = map["layers"];
-  if (!layers.is_array() || layers.size() != size.layers)
-    return invalid_argument(fmt::format("{}.layers: allowed is a list of {}", path, size.layers));
+  LSSAR_RETURN_IF_ERROR(check_list(layers, path + ".layers", size.layers));
   for (size_t layer = 0; layer < size.layers; ++layer) {
     const std::string heads = fmt::format("{}.layers[{}]", path, layer);
-    if (!layers[layer].is_array() || layers[layer].size() != size.heads)
-      return invalid_argument(fmt::format("{}: allowed is a list of {}", heads, size.heads));
+    LSSAR_RETURN_IF_ERROR(check_list(layers[layer], heads, size.heads));
     for (size_t head = 0; head < size.heads; ++head) {
       LSSAR_RETURN_IF_ERROR(
           check_rows(layers[layer][head], fmt::format("{}[{}]", heads, head), size_t(cells)));
@@ -134,9 +135,8 @@ Status check_model(const json& model, const std::string& path) {
   fields.need_whole("trained", 1, kMostLength, trained);
   fields.need_whole("documents", 1, kMostLength, documents);
   fields.need_whole("queries", 1, kMostLength, queries);
-  const json* points = fields.list("points", kMostPoints);
-  const json* maps = fields.list("maps", kMostPoints);
-  for (const char* name : {"points", "maps"}) fields.require(name);
+  const json* points = fields.need_list("points", kMostPoints);
+  const json* maps = fields.need_list("maps", kMostPoints);
   LSSAR_RETURN_IF_ERROR(fields.finish());
   const ModelSize size = {size_t(layers), size_t(heads)};
   LSSAR_RETURN_IF_ERROR(check_points(*points, fields.path("points"), size));
@@ -151,8 +151,7 @@ Result<json> models_of_figures(const json& figures, const std::string& name) {
   JsonFields fields(figures, name);
   int format = 0;
   fields.need_whole("format", 1, 1, format);
-  fields.require("models");
-  const json* models = fields.list("models", kMostModels);
+  const json* models = fields.need_list("models", kMostModels);
   LSSAR_RETURN_IF_ERROR(fields.finish());
   if (models->empty()) return invalid_argument(name + ".models: allowed is a list with a model");
   std::set<std::string> names;
