@@ -18,8 +18,9 @@ TFLOP/s count 4 L^2 d per head forward, half when causal, and 2.5 times that bac
 Errors are relative, in L2 norms, against float64 on whole heads; softmax against softmax. "same
 bits": two runs of ours were equal bit by bit.
 
-With --device cpu a run has several dtypes and numbers of threads, and decodes: one query. A timed
-call is repeated until 20 ms have passed, with warm caches; a decode runs once, with cold ones.
+With --device cpu a run has several dtypes and numbers of threads, and decodes: one query. With
+--sequences it has packed sequences, too. A timed call is repeated until 20 ms have passed, with warm
+caches; a decode runs once, with cold ones.
 Beside each pass stands what nothing but FMA of float32 reaches on as many threads, measured before
 and after it, and beside a decode the rate of copying memory. "MiB beyond" is the peak of memory
 without inputs, results and, of ours, what is saved for the backward.
@@ -85,8 +86,9 @@ def parse_arguments(arguments):
     add(
         "--lengths",
         type=int,
-        nargs="+",
-        help="default 1K to 32K, doubling; CPU 512 to 16K, above 4K causal on most threads only",
+        nargs="*",
+        help="default 1K to 32K, doubling; CPU 512 to 16K, above 4K causal on most threads only. "
+        "Without a number: only decodes and sequences",
     )
     add("--causal", nargs="+", choices=("yes", "no"), help="default: no yes")
     add("--passes", nargs="+", help="default: all; CPU: forward forward_backward")
@@ -98,7 +100,25 @@ def parse_arguments(arguments):
     add("--tokens", type=int, help="length times batch (default 16384; CPU: batch 1)")
     add("--contenders", nargs="+", choices=CONTENDERS, help="default: all but math; CPU nor cudnn")
     add("--threads", type=numbers, help="CPU only: one count or more, 1,2 (default 1 and all)")
-    add("--decode", type=int, help="CPU only: keys of one query; 0: no decodes (default 4096)")
+    add(
+        "--decode",
+        type=int,
+        nargs="+",
+        help="CPU only: keys of one query, one number or more; 0: no decodes (default 4096)",
+    )
+    add(
+        "--kv-heads",
+        type=int,
+        nargs="+",
+        help="CPU only: heads of keys and values that decodes have (default: as many as heads)",
+    )
+    add(
+        "--sequences",
+        type=numbers,
+        metavar="COUNT,MEAN",
+        help="CPU only: also packed causal sequences, with random lengths of 1 to 2 MEAN - 1. There "
+        "flash is a call for each, and flash-padded one call with all of them padded",
+    )
     add(
         "--seconds",
         type=float,
@@ -161,14 +181,14 @@ def fill_defaults(options):
         defaults.update(dims=[64, 128], lengths=CPU_LENGTHS, data=["gauss"], p=[15, 0])
         defaults.update(passes=["forward", "forward_backward"], dtype=["fp32", "bf16"])
         defaults.update(heads=8, tokens=1, rounds=15, warmup=0)
-        defaults.update(threads=sorted({1, all_cpus()}), decode=4096, seconds=3.0)
+        defaults.update(threads=sorted({1, all_cpus()}), decode=[4096], seconds=3.0)
         defaults["contenders"].remove("cudnn")
     if options.device == "virtual":
         defaults["contenders"] = ["math", "ours-softmax", "ours", "eager"]
     defaults.update((QUICK_CPU if on_cpu else QUICK) if options.quick else {})
     defaults.update(SMALL if options.small or options.device == "virtual" else {})
     if on_cpu and options.small:
-        defaults.update(decode=96)
+        defaults.update(decode=[96])
     for name, value in defaults.items():
         if getattr(options, name) is None:
             setattr(options, name, value)
@@ -214,14 +234,22 @@ def check_cpu_options(parser, options):
         for threads in options.threads:
             if not 1 <= threads <= 1024:
                 parser.error(f"--threads: {threads}; must be 1 to 1024")
-        if options.decode < 0:
-            parser.error(f"--decode: {options.decode}; must not be negative")
+        for keys in options.decode:
+            if keys < 0:
+                parser.error(f"--decode: {keys}; must not be negative")
+        for kv_heads in options.kv_heads or []:
+            if kv_heads < 1 or options.heads % kv_heads != 0:
+                parser.error(f"--kv-heads: {kv_heads}; must divide --heads {options.heads}")
+        if options.sequences is not None and (
+            len(options.sequences) != 2 or min(options.sequences) < 1
+        ):
+            parser.error("--sequences: must be COUNT,MEAN, both at least 1")
         if not options.seconds > 0:
             parser.error(f"--seconds: {options.seconds}; must be above 0")
         return
-    for name in ("threads", "decode", "seconds"):
+    for name in ("threads", "decode", "kv_heads", "sequences", "seconds"):
         if getattr(options, name) is not None:
-            parser.error(f"--{name}: is for --device cpu")
+            parser.error(f"--{name.replace('_', '-')}: is for --device cpu")
     if len(options.dtype) != 1 or options.dtype == ["fp32"]:
         parser.error(f"--dtype: {' '.join(options.dtype)}; must be bf16 or fp16 but on the CPU")
     options.dtype = options.dtype[0]

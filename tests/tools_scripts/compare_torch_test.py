@@ -31,7 +31,7 @@ except ImportError as error:
 sys.path.insert(0, TOOLS)
 import compare_torch
 from compare import capi, cpu, definition, machine, peak, session, timing
-from compare.cases import CPU_LENGTHS, PASSES, Case, make_cpu_cases
+from compare.cases import CPU_LENGTHS, PASSES, Case, draw_lengths, make_cpu_cases
 from compare.contenders import NotHere, PlainContender
 from compare.flex import FlexContender
 from compare.flex import load as load_flex
@@ -317,6 +317,64 @@ class OnTheCpu(unittest.TestCase):
         self.assertIn("GFLOP/s over length", "".join(self.svg.getroot().itertext()))
 
 
+class SequencesOnTheCpu(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        options = (
+            "--device cpu --causal yes --threads 1 --dtype fp32 --p 15 --contenders flash ours "
+            "--lengths --decode 96 --kv-heads 1 --sequences 5,100"
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            cls.code = compare_torch.main(arguments(folder, *options.split()))
+            cls.document, _ = read_results(folder)
+
+    def records(self, is_packed):
+        return [r for r in self.document["records"] if ("longest" in r) == is_packed]
+
+    def test_every_contender_computes_the_sequences(self):
+        """Each of them against float64, a sequence at a time."""
+        self.assertEqual(self.code, 0)
+        found = {(r["pass"], r["contender"]) for r in self.records(True)}
+        names = ("flash", "flash-padded", "ours-p15")
+        self.assertEqual(found, {(p, c) for p in ("forward", "forward_backward") for c in names})
+        for record in self.records(True):
+            self.assertEqual(record["status"], "ok")
+            tensors = ["o"] if record["pass"] == "forward" else ["dk", "dq", "dv", "o"]
+            self.assertEqual(sorted(record["errors"]), tensors)
+            for error in record["errors"].values():
+                self.assertLess(error, 2e-5)
+
+    def test_ratios_are_to_the_loop_and_to_padding(self):
+        for record in self.records(True):
+            times = {
+                r["contender"]: r["median_ms"]
+                for r in self.records(True)
+                if r["pass"] == record["pass"]
+            }
+            own = record["median_ms"]
+            self.assertAlmostEqual(record["speedup_over_softmax"], times["flash"] / own)
+            self.assertAlmostEqual(record["speedup_over_padded"], times["flash-padded"] / own)
+
+    def test_the_file_has_the_lengths(self):
+        lengths = self.document["cases"][-1]["lengths"]
+        self.assertEqual(tuple(lengths), draw_lengths(5, 100, 1))
+        self.assertEqual(sum(lengths), 5 * 100)
+        self.assertEqual(self.records(True)[0]["longest"], max(lengths))
+        self.assertEqual(self.records(True)[0]["batch"], 5)
+
+    def test_work_is_that_of_each_sequence(self):
+        record = self.records(True)[0]
+        squares = sum(length**2 for length in self.document["cases"][-1]["lengths"])
+        gflop = 4 * record["heads"] * squares * record["dim"] / 2 / 1e9
+        self.assertAlmostEqual(1e3 * record["tflops"] * record["median_ms"] / 1e3, gflop)
+
+    def test_a_decode_whose_heads_share_keys(self):
+        found = self.records(False)
+        self.assertEqual({(r["contender"], r["kv_heads"]) for r in found}, {("flash", 1), ("ours-p15", 1)})
+        for record in found:
+            self.assertLess(record["errors"]["o"], 1e-5)
+
+
 class CpuParts(unittest.TestCase):
     def test_flex_in_one_call_and_in_two(self):
         """As the cpu device puts it together: the compiled attention never gives a log-sum-exp."""
@@ -394,7 +452,8 @@ class CpuParts(unittest.TestCase):
     def test_the_default_grid(self):
         options = types.SimpleNamespace(
             dims=[64, 128], lengths=CPU_LENGTHS, causal=["no", "yes"], data=["gauss"], heads=8,
-            tokens=1, passes=["forward"], dtype=["fp32", "bf16"], threads=[1, 2], decode=4096,
+            tokens=1, passes=["forward"], dtype=["fp32", "bf16"], threads=[1, 2], decode=[4096],
+            kv_heads=None, sequences=None,
         )
         cases = make_cpu_cases(options)
         self.assertEqual(len(cases), 2 * 4 + 4 * 2 * 2 * 4 + 2 * 2 * 2)
@@ -404,6 +463,10 @@ class CpuParts(unittest.TestCase):
         self.assertEqual(long, {(2, True)})
         options.lengths = [8192]
         self.assertEqual(len(make_cpu_cases(options)), 2 * 4 + 2 * 2 * 4)
+        options.lengths, options.decode, options.kv_heads = [], [4096, 65536], [8, 2]
+        found = {(c.length, c.kv_heads) for c in make_cpu_cases(options)}
+        self.assertEqual(found, {(n, heads) for n in (4096, 65536) for heads in (None, 2)})
+        self.assertEqual(len(make_cpu_cases(options)), 2 * 2 * 2 * 4)
 
     def test_fma_peak_where_there_is_no_loop(self):
         self.assertIsNone(peak.Peak("sse2").fma_gflops(1))

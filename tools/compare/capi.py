@@ -166,6 +166,20 @@ class Plan:
         )
         return saved
 
+    def varlen_needs(self, sizes, total):
+        """Bytes of the workspace, and of what is saved, of sequences with `total` rows."""
+        size, saved = ctypes.c_size_t(), SavedSizes()
+        self.library.call(
+            "plan_varlen_sizes",
+            self._handle,
+            ctypes.byref(sizes),
+            total,
+            total,
+            ctypes.byref(size),
+            ctypes.byref(saved),
+        )
+        return size.value, saved
+
     def schedule(self, pass_bit):
         """Which schedule runs, where it comes from, and why that one: plain values, for JSON."""
         info = sized(ScheduleInfo)

@@ -1,6 +1,7 @@
 """The shapes that are compared, and how much work each is."""
 
 import os
+import random
 from dataclasses import asdict, dataclass
 
 PASSES = ("forward", "forward_train", "backward", "forward_backward")
@@ -38,6 +39,8 @@ class Case:
     dtype: str = None
     threads: int = None
     num_queries: int = None  # of a decode; None: as many as keys
+    kv_heads: int = None  # None: as many as heads
+    lengths: tuple = None  # of sequences of their own lengths; `length` is then their mean
 
     def shape(self):
         return (self.batch, self.heads, self.length, self.dim)
@@ -47,6 +50,8 @@ class Case:
 
     def num_scores(self):
         """All pairs, masked ones too: what a quadratic implementation stores."""
+        if self.lengths:
+            return self.heads * sum(length**2 for length in self.lengths)
         return self.batch * self.heads * self.queries() * self.length
 
     def flop(self, pass_name):
@@ -56,13 +61,20 @@ class Case:
     def text(self):
         cpu = f"{self.dtype}, {count(self.threads)}, " if self.threads else ""
         queries = f"{self.num_queries} query, " if self.num_queries else ""
+        kv_heads = f" for {self.kv_heads} of keys" if self.kv_heads else ""
+        length = f"length {self.length}, batch {self.batch}"
+        if self.lengths:
+            length = f"{self.batch} sequences of {min(self.lengths)} to {max(self.lengths)}"
         return (
-            f"{cpu}d {self.dim}, {queries}length {self.length}, batch {self.batch}, "
-            f"{self.heads} heads, {'causal' if self.causal else 'not causal'}, {self.data}"
+            f"{cpu}d {self.dim}, {queries}{length}, {self.heads} heads{kv_heads}, "
+            f"{'causal' if self.causal else 'not causal'}, {self.data}"
         )
 
     def to_json(self):
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        found = {name: value for name, value in asdict(self).items() if value is not None}
+        if found.pop("lengths", None):
+            found["longest"] = max(self.lengths)
+        return found
 
 
 def make_cases(dims, lengths, causal, data, heads, tokens):
@@ -81,22 +93,47 @@ def all_cpus():
     return len(os.sched_getaffinity(0))
 
 
+def sequence_cases(options):
+    count, mean = options.sequences
+    lengths = draw_lengths(count, mean, options.seed)
+    return [
+        Case(dim, mean, count, options.heads, True, "gauss", dtype, threads, lengths=lengths)
+        for dim in options.dims
+        for dtype in options.dtype
+        for threads in options.threads
+    ]
+
+
+def draw_lengths(count, mean, seed):
+    """`count` lengths from 1 to 2 mean - 1, all as likely, in pairs whose mean is `mean`."""
+    draw = random.Random(seed)
+    lengths = [draw.randint(1, 2 * mean - 1) for _ in range(count // 2)]
+    lengths += [2 * mean - length for length in lengths] + [mean] * (count % 2)
+    draw.shuffle(lengths)
+    return tuple(lengths)
+
+
 def make_cpu_cases(options):
     """The decodes first, then the shortest first, so that an interrupted run has what is cheap.
     Thread counts are next to each other, because they share their inputs and references."""
 
-    def variants(dim, length, causal, data, num_queries=None):
+    def variants(dim, length, causal, data, *more):
         batch = max(1, options.tokens // length)
         return [
-            Case(dim, length, batch, options.heads, causal, data, dtype, threads, num_queries)
+            Case(dim, length, batch, options.heads, causal, data, dtype, threads, *more)
             for dtype in options.dtype
             for threads in options.threads
         ]
 
     cases = []
-    if options.decode and "forward" in options.passes:
-        for dim in options.dims:
-            cases += variants(dim, options.decode, False, "gauss", 1)
+    if "forward" in options.passes:
+        for length in filter(None, options.decode):
+            for dim in options.dims:
+                for kv_heads in options.kv_heads or [options.heads]:
+                    shared = None if kv_heads == options.heads else kv_heads
+                    cases += variants(dim, length, False, "gauss", 1, shared)
+    if options.sequences:
+        cases += sequence_cases(options)
     for length in sorted(options.lengths):
         for dim in options.dims:
             for causal in options.causal:

@@ -67,12 +67,15 @@ class TorchContender(Contender):
     def _backward(self, o, retain):
         return torch.autograd.grad(o, self._leaves, self.inputs["grad_o"], retain_graph=retain)
 
+    def _leaf_tensors(self, wants_gradients):
+        return [
+            self.inputs[name].detach().requires_grad_(wants_gradients) for name in ("q", "k", "v")
+        ]
+
     def start(self, pass_name):
         self._check(pass_name)
         wants_gradients = pass_name != "forward"
-        self._leaves = [
-            self.inputs[name].detach().requires_grad_(wants_gradients) for name in ("q", "k", "v")
-        ]
+        self._leaves = self._leaf_tensors(wants_gradients)
         if pass_name in ("forward", "forward_train"):
             return self._forward
         if pass_name == "backward":
@@ -83,11 +86,13 @@ class TorchContender(Contender):
     def results(self, pass_name):
         self.start(pass_name if pass_name == "forward" else "forward_backward")
         o = self._forward()
-        named = {"o": o.detach()}
-        if pass_name != "forward":
-            named.update(zip(("dq", "dk", "dv"), self._backward(o, retain=False)))
+        gradients = None if pass_name == "forward" else self._backward(o, retain=False)
+        named = self._named_results(o, gradients)
         self.close()
         return named
+
+    def _named_results(self, o, gradients):
+        return {"o": o.detach(), **dict(zip(("dq", "dk", "dv"), gradients or ()))}
 
     def close(self):
         self._leaves = self._o = None
@@ -107,7 +112,9 @@ class SdpaContender(TorchContender):
         return torch.nn.attention.sdpa_kernel(backend)
 
     def _sdpa(self, q, k, v):
-        return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=self.case.causal)
+        return torch.nn.functional.scaled_dot_product_attention(
+            q, k, v, is_causal=self.case.causal, enable_gqa=self.case.kv_heads is not None
+        )
 
 
 def compiled_function(function, threads=None):
@@ -173,7 +180,8 @@ class OursContender(Contender):
         self.p = p
         self._find_plan = find_plan
         self._plan = None
-        self._sizes = capi.Sizes(case.batch, case.heads, case.heads, case.queries(), case.length)
+        kv_heads = case.kv_heads or case.heads
+        self._sizes = capi.Sizes(case.batch, case.heads, kv_heads, case.queries(), case.length)
         self._memory = []
         self.saved_bytes = 0  # of the last call
 
@@ -189,6 +197,10 @@ class OursContender(Contender):
         self._memory.append(memory)
         return memory
 
+    def _needs(self):
+        """Bytes of the workspace, and of what is saved."""
+        return self._plan.workspace_bytes(self._sizes), self._plan.saved_sizes(self._sizes)
+
     def _call(self, outputs, saves):
         """The arguments of a call that writes `outputs` (o, dq, dk, dv by name)."""
         self._plan = self._find_plan()
@@ -199,13 +211,12 @@ class OursContender(Contender):
         for name, tensor in outputs.items():
             field = {"o": "o", "dq": "grad_q", "dk": "grad_k", "dv": "grad_v"}[name]
             setattr(call, field, capi.tensor_argument(tensor))
+        call.workspace_bytes, saved = self._needs()
         if saves:
-            saved = self._plan.saved_sizes(self._sizes)
             call.saved_o = self._bytes(saved.o)
             call.saved_stats = self._bytes(saved.stats)
             call.saved_x = self._bytes(saved.x)
             self.saved_bytes = saved.o + saved.stats + saved.x
-        call.workspace_bytes = self._plan.workspace_bytes(self._sizes)
         call.workspace = self._bytes(call.workspace_bytes)
         call.stream = self.device.stream()
         return call

@@ -89,19 +89,20 @@ def relative_error(value, reference):
     return error / norm if norm != 0.0 else math.inf
 
 
-def make_inputs(kind, shape, dtype, causal, seed, device, num_queries=None):
+def make_inputs(kind, shape, dtype, causal, seed, device, num_queries=None, kv_heads=None):
     """q, k, v, grad_o of `shape` [batch, heads, length, dim]. `num_queries`: the length of q and
-    grad_o, where it is another.
+    grad_o, where it is another. `kv_heads`: the heads of k and v, likewise, of Gaussian inputs.
 
     "gauss": all Gaussian. "peaky": every query points at a key that its row sees, with a tenth of
     noise, so that few keys have weight.
     """
     generator = torch.Generator(device=device).manual_seed(seed)
 
-    def gauss():
-        return torch.randn(shape, generator=generator, device=device)
+    def gauss(heads):
+        own = (shape[0], heads, *shape[2:])
+        return torch.randn(own, generator=generator, device=device)
 
-    q, k, v, grad_o = gauss(), gauss(), gauss(), gauss()
+    q, k, v, grad_o = (gauss(n or shape[1]) for n in (None, kv_heads, kv_heads, None))
     if kind == "peaky":
         length = shape[2]
         uniform = torch.rand(shape[:3], generator=generator, device=device)

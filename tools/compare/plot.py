@@ -1,7 +1,7 @@
 """TFLOP/s over length as one SVG file, without any library: a panel per pass and (d, causal).
 
 A CPU's page shows GFLOP/s. It has a row of panels per pass and number of threads, and a column per
-dtype, d and causal. A dotted line is the FMA peak. Decodes have one length and are left out.
+dtype, d and causal. A dotted line is the FMA peak. Decodes and packed sequences are left out.
 """
 
 from xml.sax.saxutils import escape
@@ -102,7 +102,11 @@ def column_of(record):
 
 def plot(records, title):
     """The SVG text. If nothing was measured, the picture says so."""
-    done = [r for r in records if r["status"] == "ok" and not r.get("num_queries")]
+    done = [
+        r
+        for r in records
+        if r["status"] == "ok" and not r.get("num_queries") and not r.get("longest")
+    ]
     unit = "GFLOP/s" if any("threads" in r for r in records) else "TFLOP/s"
     names = list(dict.fromkeys(r["contender"] for r in done))
     colours = {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(names)}

@@ -13,7 +13,7 @@ SOFTMAX = "cudnn"  # what ratios are to
 CPU_SOFTMAX = "flash"
 EAGER = "eager"
 _SHAPE = ("dim", "length", "batch", "heads", "causal", "data")
-_CPU_SHAPE = ("dtype", "threads", "num_queries")
+_CPU_SHAPE = ("dtype", "threads", "num_queries", "kv_heads", "longest")
 
 
 def is_of_cpu(record):
@@ -43,6 +43,7 @@ def add_ratios(records):
         if is_of_cpu(record):
             record["speedup_over_softmax"] = speedup_over(CPU_SOFTMAX)
             record["speedup_over_compile"] = speedup_over("compile")
+            record["speedup_over_padded"] = speedup_over(CPU_SOFTMAX + "-padded")
             peak = record.get("fma_gflops")
             record["share_of_fma"] = 1e3 * record["tflops"] / peak if peak else None
         else:
@@ -142,10 +143,12 @@ def ratio_table(records):
     ratios = {(key_of(r), r["contender"]): r[field] for r in done}
     keys = list(dict.fromkeys(key_of(r) for r in done))
     for key in sorted(keys, key=lambda k: (PASSES.index(k[-1]), keys.index(k))):
-        dim, length, _, _, causal, data, (dtype, threads, num_queries), pass_name = key
+        dim, length, _, _, causal, data, of_cpu, pass_name = key
+        dtype, threads, num_queries, kv_heads, longest = of_cpu
         label = f"{pass_name} d {dim} {'causal' if causal else 'full'} {length} {data}"
         if on_cpu:
             label += f" {dtype} {threads} threads" + (" decode" if num_queries else "")
+            label += (f" {kv_heads} kv heads" if kv_heads else "") + (" packed" if longest else "")
         rows.append([label] + [number(ratios.get((key, name)), ".2f") for name in names])
     return table(rows)
 

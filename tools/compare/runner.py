@@ -47,8 +47,12 @@ class CaseRun:
 
     def _heads(self):
         """(batch, head) pairs that are compared: the first, and the last where two are wanted."""
-        last = (self.case.batch - 1, self.case.heads - 1)
+        last = (self.case.batch - 1, 0 if self.case.kv_heads else self.case.heads - 1)
         return list(dict.fromkeys([(0, 0), last][: self.options.check_heads]))
+
+    def _part(self, named, batch):
+        """Tensors of a batch entry, and where it is in them."""
+        return named, batch
 
     def _reference(self, p):
         if p not in self._references:
@@ -61,7 +65,7 @@ class CaseRun:
 
             rows = max(16, REFERENCE_BYTES // (case.length * REFERENCE_BYTES_PER_SCORE))
             self._references[p] = [
-                definition.in_float64(attention, self.inputs, batch, head, rows)
+                definition.in_float64(attention, *self._part(self.inputs, batch), head, rows)
                 for batch, head in self._heads()
             ]
         return self._references[p]
@@ -90,8 +94,9 @@ class CaseRun:
     def _compare(self, results, p):
         worst = {}
         for (batch, head), reference in zip(self._heads(), self._reference(p)):
-            for name, value in results.items():
-                error = definition.relative_error(value[batch, head], reference[name])
+            part, at = self._part(results, batch)
+            for name, value in part.items():
+                error = definition.relative_error(value[at, head], reference[name])
                 # Written so that a NaN stays.
                 worst[name] = worst[name] if name in worst and not worst[name] <= error else error
         return worst

@@ -7,7 +7,7 @@ import time
 
 import torch
 
-from compare import capi, cpu, definition, machine, plot, report, timing
+from compare import capi, cpu, definition, machine, plot, report, sequences, timing
 from compare.cases import make_cases, make_cpu_cases
 from compare.contenders import NotHere, OursContender, PlainContender, SdpaContender
 from compare.flex import FlexContender
@@ -26,7 +26,7 @@ PASS_BITS = {
 }
 
 
-CPU_OPTIONS = ("threads", "decode", "seconds")
+CPU_OPTIONS = ("threads", "decode", "kv_heads", "sequences", "seconds")
 
 
 def now():
@@ -95,7 +95,7 @@ class Session:
 
     def _plan(self, case, p, schedule, score=None):
         """The plan of a shape, or NotHere with the reason that was found the first time."""
-        sizes = (case.dim, case.length, case.batch, case.num_queries)
+        sizes = (case.dim, case.length, case.batch, case.num_queries, case.kv_heads, case.lengths)
         key = (*sizes, case.dtype, case.causal, p, schedule, score)
         if key not in self._plans:
             try:
@@ -117,7 +117,7 @@ class Session:
             passes |= capi.PASS_FORWARD_TRAIN | capi.PASS_BACKWARD
         if case.num_queries:
             passes = capi.PASS_FORWARD
-        fixed = self.options.fixed_lengths
+        fixed = self.options.fixed_lengths and not case.lengths
         return capi.sized(
             capi.Problem,
             passes=passes,
@@ -127,6 +127,8 @@ class Session:
             seq_k=case.length if fixed else 0,
             batch=case.batch,
             heads=case.heads,
+            kv_heads=case.kv_heads or 0,
+            varlen=int(case.lengths is not None),
             causal=int(case.causal),
             p=p,
             offset=self.options.offset,
@@ -139,22 +141,13 @@ class Session:
         sdpa = {"cudnn": "CUDNN_ATTENTION", "flash": "FLASH_ATTENTION", "math": "MATH"}
         wanted = self.options.contenders
         common = (case, inputs, self.device)
+        if case.lengths:
+            made = sequences.softmax_contenders(*common) if "flash" in wanted else []
+            return made + self._ours(common, wanted, sequences.OursSequencesContender)
         made = [SdpaContender(name, *common, sdpa[name]) for name in sdpa if name in wanted]
-        if "ours-softmax" in wanted:
-
-            def find_softmax():
-                return self._plan(case, 0, None, b"softmax")
-
-            made.append(OursContender("ours-softmax", *common, find_softmax, None))
-        if "ours" in wanted:
-            for p in self.options.p:
-                for name, schedule in {"": None, **self.options.schedules}.items():
-                    label = f"ours-p{p}" + (f"/{name}" if name else "")
-
-                    def find_plan(p=p, schedule=schedule):
-                        return self._plan(case, p, schedule)
-
-                    made.append(OursContender(label, *common, find_plan, p))
+        made += self._ours(common, wanted, OursContender)
+        if case.kv_heads:
+            return made  # the others have as many heads of keys
         if "flex" in wanted:
             made += [
                 FlexContender(f"flex-p{p}", *common, p, self.options.offset) for p in self.options.p
@@ -163,6 +156,26 @@ class Session:
             if name in wanted:
                 p, offset = self.options.p[0], self.options.offset
                 made.append(PlainContender(name, *common, p, offset, compiled=name == "compile"))
+        return made
+
+    def _ours(self, common, wanted, make):
+        """Those of ours that are wanted. `common`: what each contender gets."""
+        case, made = common[0], []
+        if "ours-softmax" in wanted:
+
+            def find_softmax():
+                return self._plan(case, 0, None, b"softmax")
+
+            made.append(make("ours-softmax", *common, find_softmax, None))
+        if "ours" in wanted:
+            for p in self.options.p:
+                for name, schedule in {"": None, **self.options.schedules}.items():
+                    label = f"ours-p{p}" + (f"/{name}" if name else "")
+
+                    def find_plan(p=p, schedule=schedule):
+                        return self._plan(case, p, schedule)
+
+                    made.append(make(label, *common, find_plan, p))
         return made
 
     # ---- Running
@@ -210,28 +223,33 @@ class Session:
     def _run_case(self, case):
         options = self.options
         self.device.prepare(case)
-        inputs = definition.make_inputs(
-            case.data,
-            case.shape(),
-            TORCH_DTYPES[case.dtype or options.dtype],
-            case.causal,
-            options.seed,
-            self.device.torch_device,
-            case.num_queries,
-        )
+        inputs = self._inputs(case)
         made = self._contenders(case, inputs)
-        run = CaseRun(case, inputs, self.device, made, options, self._references_of(case))
+        kind = sequences.SequencesRun if case.lengths else CaseRun
+        run = kind(case, inputs, self.device, made, options, self._references_of(case))
         first = len(self.records)
         try:
             for records in run.passes():
                 report.add_ratios(records)
                 self.records += records
             state = {**case.to_json(), **machine.state_after(self.device)}
+            if case.lengths:
+                state["lengths"] = case.lengths
             self._document["cases"].append(state)
         finally:
             if len(self.records) > first:
                 print(report.case_table(self.records[first:]) + "\n", flush=True)
             self._write()
+
+    def _inputs(self, case):
+        dtype = TORCH_DTYPES[case.dtype or self.options.dtype]
+        seed, device = self.options.seed, self.device.torch_device
+        if case.lengths:
+            return sequences.make_inputs(case, dtype, seed, device)
+        return definition.make_inputs(
+            *(case.data, case.shape(), dtype, case.causal, seed, device),
+            *(case.num_queries, case.kv_heads),
+        )
 
     def _references_of(self, case):
         """Those that cases with the same inputs share. One set is kept: the next case's."""
