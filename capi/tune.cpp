@@ -29,7 +29,8 @@ std::vector<TuneProblem> searches_of(const std::vector<PlanRequest>& problems,
   std::vector<TuneProblem> searches;
   for (const PlanRequest& request : problems) {
     for (const Pass pass : request.options.passes) {
-      if (is_of_range(pass) || has_window(request.problem)) continue;
+      const Problem& problem = request.problem;
+      if (is_of_range(pass) || has_window(problem) || problem.varlen) continue;
       TuneProblem search;
       search.problem = request.problem;
       search.problem.pass = pass;

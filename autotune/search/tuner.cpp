@@ -33,6 +33,12 @@ Status check_task(const TuneProblem& task) {
         "window_left, window_right, prefix and chunk are not searched; a problem with them takes "
         "what was tuned without them, or the default");
   }
+  // Candidates are timed in calls whose sequences all have one length.
+  if (task.problem.varlen) {
+    return unsupported(
+        "varlen = true: not searched; such a problem takes what was tuned without varlen, or the "
+        "default");
+  }
   LSSAR_RETURN_IF_ERROR(check_sizes(task.problem, task.sizes));
   const std::pair<const char*, int64_t> all[] = {{"batch", task.sizes.batch},
                                                  {"heads", task.sizes.heads},

@@ -83,6 +83,16 @@ TEST_F(TuneCapi, ACallbackCancels) {
   EXPECT_EQ(origin(), LSSAR_ORIGIN_DEFAULT);
 }
 
+TEST_F(TuneCapi, ProblemsOfSequencesAreLeftOut) {
+  open_context();
+  problem_.varlen = 1;
+  problem_.seq_q = problem_.seq_k = 0;
+  const lssar_problem* const problems[] = {&problem_};
+  EXPECT_EQ(lssar_tune(context_, problems, 1, &options_), LSSAR_STATUS_OK)
+      << lssar_last_error_detail();
+  EXPECT_EQ(origin(), LSSAR_ORIGIN_DEFAULT);
+}
+
 TEST_F(TuneCapi, APlanThatTunesIsFoundByLaterOnes) {
   open_context();
   lssar_plan_options plan_options = {};

@@ -103,6 +103,10 @@ TEST_F(TuneCommand, RefusesWhatItDoesNotKnow) {
                  "allowed is a JSON array of at least one problem");
   write("bad.json", "[{\"head_dim\": 64}, {\"head_dim\": 7}]");
   expect_refused(tune({"--problems", command_.path("bad.json")}), 2, "bad.json[1]: head_dim = 7");
+  write("varlen.json", "{\"varlen\": true}");
+  expect_refused(command_.run({"tune", "--device", "virtual", "--table", table, "--problem",
+                               command_.path("varlen.json")}),
+                 2, "varlen = true: not searched");
   std::filesystem::create_directory(command_.path("folder"));
   expect_refused(tune({"--budget", "quick", "--table", command_.path("folder")}), 5, "folder");
 }
