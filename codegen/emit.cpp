@@ -243,7 +243,14 @@ void add_made_parts(const Problem& problem, const Schedule& schedule,
                                    {"this kernel's products", products.text()}});
 }
 
-// Kernel `i` of sequences: a block's sequence, then the kernel as for that sequence alone.
+static_assert(lssar_constants::kSequenceSharedBytes % 16 == 0 &&
+                  lssar_constants::kSequenceSharedBytes >=
+                      sizeof(lssar_device::AttentionParams) + 2 * sizeof(int),
+              "a block's parameters, its sequence and its number there");
+
+// Kernel `i` of sequences: a block's sequence, then the kernel as for that sequence alone. Kernels
+// of tiles share the parameters, because they have no registers left. Kernels of rows read few of
+// them, and sooner have a copy for each thread.
 void write_sequence_call(SourceWriter& out, const std::vector<Step>& steps, size_t i) {
   const Step& step = steps[i];
   if (step.launch.grid_rows == GridRows::kOnce) {
@@ -251,9 +258,13 @@ void write_sequence_call(SourceWriter& out, const std::vector<Step>& steps, size
   } else if (step.launch.grid_rows == GridRows::kHeads) {
     out.line("lssar_device::$call$_of_sequences(params);", {{"call", step.call}});
   } else {
-    out.line("lssar_device::AttentionParams own;");
-    out.line("if (lssar_device::enter_sequence<$i$, $ticket$>(own, params))",
-             {{"i", number(static_cast<int64_t>(i))}, {"ticket", boolean(step.takes_ticket)}});
+    const bool is_shared = !step.shared_bytes.empty();
+    out.line("$where$lssar_device::AttentionParams own;",
+             {{"where", is_shared ? "__shared__ " : ""}});
+    out.line("if (lssar_device::enter_sequence<$i$, $ticket$, $shared$>(own, params))",
+             {{"i", number(static_cast<int64_t>(i))},
+              {"ticket", boolean(step.takes_ticket)},
+              {"shared", boolean(is_shared)}});
     out.line("  lssar_device::$call$(own);", {{"call", step.call}});
   }
 }

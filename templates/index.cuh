@@ -208,8 +208,8 @@ extern "C" __global__ void __launch_bounds__(512)
     lssar_index_sequences(const LSSAR_GRID_CONSTANT lssar_device::SequencesParams params) {
   using lssar_device::SampleSequences;
   lssar_device::order_sequences<SampleSequences>(params);
-  lssar_device::AttentionParams own;
-  if (lssar_device::enter_sequence<SampleSequences, 1, true>(own, params))
+  __shared__ lssar_device::AttentionParams own;
+  if (lssar_device::enter_sequence<SampleSequences, 1, true, true>(own, params))
     lssar_device::run_every_kernel<SampleSequences>(own);
   lssar_device::backward_sink_of_sequences(params);
 }

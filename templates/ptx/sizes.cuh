@@ -16,9 +16,9 @@ inline constexpr int kRowGroupThreads = 8;
 inline constexpr int kSinkThreads = 256;  // of the kernel that sums sinks' gradients
 
 inline constexpr int kSequenceThreads = 512;  // of kernels/order_sequences.cuh
-// Static shared memory of kernels of sequences (tile/sequences.cuh), rounded up to the alignment of
-// dynamic shared memory.
-inline constexpr int kSequenceSharedBytes = 16;
+// Static shared memory of kernels of sequences (tile/sequences.cuh): a block's parameters, its
+// sequence and its number there, rounded up to the alignment of dynamic shared memory.
+inline constexpr int kSequenceSharedBytes = 432;
 
 inline constexpr int kRowConstantBytes = 32;  // of a query row: tile/row_constants.cuh
 inline constexpr int kRowPlaneFloats = 4;     // of these, the floats in one TMA box

@@ -99,10 +99,11 @@ LSSAR_DEVICE int last_at_most(const int* numbers, int count, u32 value) {
 // The sequence of the block; -1 if no work is left for it.
 __shared__ int sequence_of_block;
 
-// Finds the block's sequence and its number in it. One warp calls it. With kTakesTicket blocks are
-// numbered in the order in which they start (tile/dq_turns.cuh).
+// Finds the block's sequence and its number in it. One warp calls it; its first lane gets the
+// sequence, the others -1. With kTakesTicket blocks are numbered in the order in which they start
+// (tile/dq_turns.cuh).
 template <int kLaunch, bool kTakesTicket>
-LSSAR_DEVICE void find_sequence(const SequencesParams& all) {
+LSSAR_DEVICE int find_sequence(const SequencesParams& all) {
   u32 block = block_index();
   if constexpr (kTakesTicket) {
     u32 ticket = 0;
@@ -114,20 +115,29 @@ LSSAR_DEVICE void find_sequence(const SequencesParams& all) {
   const u32 heads = static_cast<u32>(all.launches[kLaunch].heads);
   const u32 tile = block / heads;
   const int at = last_at_most(first_tiles, count, tile);
-  if (lane_index() != 0) return;
+  if (lane_index() != 0) return -1;
+  const int b = tile < static_cast<u32>(first_tiles[count]) ? all.order[at] : -1;
   block_of_sequence = block - static_cast<u32>(first_tiles[at]) * heads;
-  sequence_of_block = tile < static_cast<u32>(first_tiles[count]) ? all.order[at] : -1;
+  sequence_of_block = b;
+  return b;
 }
 
 // Sets `own` to the parameters of the block's sequence. False: the block has nothing to do. All
-// threads of a block call this first.
-template <class Config, int kLaunch, bool kTakesTicket>
+// threads of a block call this first. With kIsShared `own` is in shared memory; otherwise each
+// thread has its own.
+//
+// A kernel of tiles with a copy for each thread takes about 20 registers more, and some spill.
+template <class Config, int kLaunch, bool kTakesTicket, bool kIsShared>
 LSSAR_DEVICE bool enter_sequence(AttentionParams& own, const SequencesParams& all) {
-  if (warp_index() == 0) find_sequence<kLaunch, kTakesTicket>(all);
+  if (warp_index() == 0) {
+    const int b = find_sequence<kLaunch, kTakesTicket>(all);
+    if constexpr (kIsShared) {
+      if (b >= 0) set_sequence<Config>(own, all, b);
+    }
+  }
   block_barrier();
-  const int b = sequence_of_block;
-  if (b < 0) return false;
-  set_sequence<Config>(own, all, b);
+  if (sequence_of_block < 0) return false;
+  if constexpr (!kIsShared) set_sequence<Config>(own, all, sequence_of_block);
   return true;
 }
 

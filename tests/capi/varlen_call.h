@@ -53,6 +53,7 @@ struct VarlenCase {
   Side q, k;
   int num_threads = 0;
   int32_t alignment = 0;  // as lssar_problem.alignment
+  const char* schedule_json = nullptr;
 };
 
 // A tensor [total, heads, dim] with the rows of all sequences, poisoned where nobody's are.
@@ -209,8 +210,11 @@ inline PlanPtr make_plan(lssar_context* context, const VarlenCase& c) {
   lssar_problem problem = varlen_problem(c);
   const std::string score = c.problem.score == ScoreFunction() ? "" : "softmax,sink=per_head";
   problem.score = score.c_str();
+  lssar_plan_options options = {};
+  options.struct_size = sizeof(options);
+  options.schedule_json = c.schedule_json;
   lssar_plan* plan = nullptr;
-  EXPECT_EQ(lssar_plan_create(context, &problem, nullptr, &plan), LSSAR_STATUS_OK)
+  EXPECT_EQ(lssar_plan_create(context, &problem, &options, &plan), LSSAR_STATUS_OK)
       << lssar_last_error_detail();
   PlanPtr owned(plan);
   EXPECT_EQ(lssar_plan_prepare(plan), LSSAR_STATUS_OK) << lssar_last_error_detail();

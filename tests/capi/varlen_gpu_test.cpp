@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 
+#include "compile/compiler.h"
 #include "tests/capi/varlen_call.h"
 
 namespace lssar {
@@ -12,9 +13,9 @@ namespace {
 
 using testing::HasSubstr;
 
-ContextPtr strict_context(const char* target) {
+ContextPtr strict_context(const char* target, lssar_compiler compiler = LSSAR_COMPILER_AUTO) {
   setenv("LSSAR_VIRTUAL_CHECKS", "strict", 1);
-  auto context = open_context(LSSAR_DEVICE_VIRTUAL, LSSAR_COMPILER_AUTO, target);
+  auto context = open_context(LSSAR_DEVICE_VIRTUAL, compiler, target);
   unsetenv("LSSAR_VIRTUAL_CHECKS");
   EXPECT_TRUE(context.ok()) << context.status().to_string();
   return context.ok() ? std::move(*context) : nullptr;
@@ -81,6 +82,22 @@ TEST(VarlenGpu, UnalignedSequencesOfFp32AreRight) {
   c.problem.head_dim_v = 40;
   c.q.lengths = {5, 0, 65, 33, 1, 12, 0};
   c.k.lengths = {7, 4, 33, 0, 64, 5, 0};
+  check(context.get(), c);
+}
+
+// Tiles of packed heads have grids of their own, and sums in any order take no tickets.
+TEST(VarlenGpu, PackedHeadsAndAtomicSumsAreRightWithLlvm) {
+  if (!open_compiler(CompilerChoice::kLlvm).ok()) GTEST_SKIP() << "the LLVM compiler is not built";
+  const ContextPtr context = strict_context("sm_80", LSSAR_COMPILER_LLVM);
+  ASSERT_NE(context, nullptr);
+  VarlenCase c = packed_case(DType::kFp16, false);
+  c.alignment = 16;
+  c.schedule_json = R"({"pack_gqa": true, "dq_mode": "atomic"})";
+  c.q.lengths = {5, 0, 150, 31, 1, 64};
+  c.k.lengths = {5, 0, 150, 33, 1, 0};
+  check(context.get(), c);
+  c.q.rows = {5, 3, 150, 40, 2, 66};
+  c.k.rows = {9, 2, 151, 33, 1, 4};
   check(context.get(), c);
 }
 

@@ -130,6 +130,18 @@ TEST(SumsOfDq, CompileWithoutSpillsAndFit) {
     check_kernel(**compiler, problem, target_from_name(name).value(), DqMode::kOrdered);
 }
 
+// Where the rectangular kernel leaves few registers.
+TEST(Sequences, CompileWithoutSpillsAndFit) {
+  const auto compiler = open_compiler(CompilerChoice::kNvrtc);
+  if (!compiler.ok()) GTEST_SKIP() << compiler.status().to_string();
+  Problem problem;
+  problem.causal = problem.varlen = true;
+  problem.pass = Pass::kForwardTrain;
+  problem.dtype = DType::kBf16;
+  problem.head_dim = problem.head_dim_v = 128;
+  check_kernel(**compiler, problem, target_from_name("sm_80").value(), DqMode::kSplit);
+}
+
 std::vector<Setting> settings(std::initializer_list<const char*> targets) {
   std::vector<Setting> result;
   for (const char* target : targets)
