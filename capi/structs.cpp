@@ -189,6 +189,11 @@ Result<PlanRequest> plan_request(const lssar_problem* problem, const lssar_plan_
   p.varlen = known.varlen == 1;
   LSSAR_RETURN_IF_ERROR(check_reserved("problem.reserved2", known.reserved2));
   LSSAR_RETURN_IF_ERROR(read_window(known, p));
+  if (known.invariant != 0 && known.invariant != 1) {
+    return out_of_range("invariant", known.invariant, "0 and 1");
+  }
+  p.invariant = known.invariant == 1;
+  LSSAR_RETURN_IF_ERROR(check_reserved("problem.reserved4", known.reserved4));
   if (known.score != nullptr && *known.score != '\0') {
     LSSAR_ASSIGN_OR_RETURN(p.score, parse_score(known.score));
   }

@@ -28,8 +28,7 @@ Schedule common_defaults(const Problem& problem, DqMode dq_mode, EpsilonFrom eps
   schedule.epsilon = epsilon;
   schedule.load_path = problem.alignment >= 16 ? LoadPath::kCpAsync : LoadPath::kPlain;
   // At p = 1 gradients jump where U becomes 0, so an error there shows in full.
-  schedule.softplus_degree =
-      problem.dtype == DType::kFp32 || problem.p == 1 ? kMaxSoftplusDegree : 4;
+  schedule.softplus_degree = default_softplus_degree(problem);
   return schedule;
 }
 
@@ -106,6 +105,10 @@ void fit_unnamed(Schedule& schedule, const nlohmann::json& json, const Problem& 
 }
 
 }  // namespace
+
+int default_softplus_degree(const Problem& problem) {
+  return problem.dtype == DType::kFp32 || problem.p == 1 ? kMaxSoftplusDegree : 4;
+}
 
 Schedule default_schedule(const Problem& problem, const Target& target, Determinism determinism) {
   const DqMode mode = default_dq_mode(std::nullopt, problem, target, EpsilonFrom::kX, determinism);

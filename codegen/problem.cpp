@@ -87,6 +87,14 @@ Status check_varlen(const Problem& problem) {
                   pass_name(problem.pass)));
 }
 
+// Ranges of keys are merged by the caller, so their order is the caller's.
+Status check_invariant(const Problem& problem) {
+  if (!problem.invariant || !is_of_range(problem.pass)) return {};
+  return unsupported(
+      fmt::format("pass = {}: not with invariant; allowed are forward, forward-train and backward",
+                  pass_name(problem.pass)));
+}
+
 Status check_offset(const Problem& problem) {
   if (!(problem.offset >= 0 && problem.offset <= kMaxOffset)) {
     return out_of_range("offset", problem.offset, fmt::format("numbers from 0 to {}", kMaxOffset));
@@ -187,6 +195,7 @@ Status validate(const Problem& problem) {
   LSSAR_RETURN_IF_ERROR(check_fields(problem, ""));
   LSSAR_RETURN_IF_ERROR(check_sizes(problem));
   LSSAR_RETURN_IF_ERROR(check_varlen(problem));
+  LSSAR_RETURN_IF_ERROR(check_invariant(problem));
   LSSAR_RETURN_IF_ERROR(check_offset(problem));
   LSSAR_RETURN_IF_ERROR(check_alignment(problem));
   LSSAR_RETURN_IF_ERROR(check_gain(problem.score));

@@ -68,6 +68,10 @@ struct Problem {
   int64_t prefix = 0;         // the first keys, which every row sees
   int64_t chunk = 0;          // rows see keys of their own chunk of this length; 0: no chunks
 
+  // A row's result has the same bits whatever else the call computes (docs/invariance.md). CPU
+  // targets only, and not for passes of ranges.
+  bool invariant = false;
+
   int p = 15;           // power of the re-weighting, 1 to 1024; 0 = none (LSSA)
   double offset = 1.0;  // b, finite, >= 0; has no effect if p = 0
 
@@ -100,7 +104,8 @@ Status validate(const Problem& problem);
 std::string to_string(const Problem& problem);
 
 // Writes fields under the names that they have here, and enumerators by their names ("bf16",
-// "softplus", ...). Fields of windows are left out where they have their defaults.
+// "softplus", ...). Fields of windows and `invariant` are left out where they have their
+// defaults.
 nlohmann::json to_json(const Problem& problem);
 
 // Missing fields keep their defaults. But a missing head_dim_v, seq_k or kv_heads takes a given

@@ -71,6 +71,12 @@ inline constexpr auto fields_of<Problem> = [] {
           .text_of(0, "")
           .no_json_of_default()
           .means("a row sees keys of its own chunk of so many positions; 0: there are no chunks"),
+      field("invariant", &Problem::invariant)
+          .text(" invariant")
+          .text_of(false, "")
+          .no_json_of_default()
+          .means("a row's result has the same bits whatever else the call computes; CPU targets "
+                 "only"),
       field("dtype", &Problem::dtype).text(" {}").means("type of q, k, v and o"),
       field("head_dim", &Problem::head_dim).whole(8, 256, 8).text(" d {}").means("d of q and k"),
       field("head_dim_v", &Problem::head_dim_v)

@@ -44,6 +44,9 @@ void fit_tickets(Schedule& schedule, const Problem& problem);
 Breach check_hopper(const Refuse& refuse, const Schedule& schedule, const Problem& problem,
                     const Target& target);
 
+// The degree of the softplus polynomial, in every variant.
+int default_softplus_degree(const Problem& problem);
+
 // The only variant of a CPU target.
 void choose_cpu(Schedule& schedule, const Problem& problem, const Target& target);
 Breach check_cpu(const Refuse& refuse, const Schedule& schedule, const Problem& problem,

@@ -65,11 +65,11 @@ std::string problem_options(const Problem& problem) {
           ? ""
           : fmt::format(" --score '{}'", fields_to_json(problem.score).dump());
   return fmt::format(
-      "--pass {} --dtype {} --head-dim {} --head-dim-v {} --p {}{} --offset {} {}{} --batch {} "
+      "--pass {} --dtype {} --head-dim {} --head-dim-v {} --p {}{} --offset {} {}{}{} --batch {} "
       "--heads {} --kv-heads {} --alignment {}",
       pass_name(problem.pass), dtype_name(problem.dtype), problem.head_dim, problem.head_dim_v,
       problem.p, score, problem.offset, problem.causal ? "--causal" : "--no-causal",
-      window_options(problem), problem.batch, problem.heads, problem.kv_heads, problem.alignment);
+      window_options(problem), problem.invariant ? " --invariant" : "", problem.batch, problem.heads, problem.kv_heads, problem.alignment);
 }
 
 // The options that say where and how the kernel is made and run.

@@ -39,6 +39,12 @@ Status check_task(const TuneProblem& task) {
         "varlen = true: not searched; such a problem takes what was tuned without varlen, or the "
         "default");
   }
+  // All schedules that the search would time have the same order of sums, or are refused.
+  if (task.problem.invariant) {
+    return unsupported(
+        "invariant = true: not searched; a problem with it takes what was tuned without it where "
+        "the order of sums is the same, or the default");
+  }
   LSSAR_RETURN_IF_ERROR(check_sizes(task.problem, task.sizes));
   const std::pair<const char*, int64_t> all[] = {{"batch", task.sizes.batch},
                                                  {"heads", task.sizes.heads},

@@ -20,6 +20,8 @@ inline constexpr int kCpuFewRows = 16;
 inline constexpr int kCpuFewKeys = 512;
 // Whether the kernel has them.
 bool cpu_takes_few_queries(const Problem& problem);
+// Bytes of a thread's memory in lssar_few_scores: FewScratch.
+int cpu_few_scratch_bytes(const Problem& problem, const Schedule& schedule, const Target& target);
 // Floats between two rows of what a chunk of keys adds to o.
 int cpu_few_pitch(const Problem& problem);
 

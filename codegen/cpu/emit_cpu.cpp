@@ -165,6 +165,7 @@ std::string config_source(const Problem& problem, const Schedule& schedule, cons
   out.constant("bool", "kHasPairs", flag(has_pairs));
   out.constant("bool", "kIsBackward", flag(is_backward));
   out.constant("bool", "kIsRange", flag(is_of_range(problem.pass)));
+  out.constant("bool", "kIsInvariant", flag(problem.invariant));
   out.constant("bool", "kIsTraining", flag(problem.pass == Pass::kForwardTrain));
   out.constant("bool", "kSkipsKeys", flag(skips_keys(problem)));
   out.constant("bool", "kSumsX", flag(sums_x(problem, schedule)));
@@ -229,6 +230,14 @@ const char* forward_name(Pass pass) {
                                       : "forward";
 }
 
+// What a forward's block has in its memory.
+std::string scratch_types(const Problem& problem, const Schedule& schedule) {
+  std::string types = "sizeof(ForwardScratch)";
+  if (sums_x(problem, schedule)) types += " + sizeof(SlopeScratch)";
+  if (problem.invariant) types += " + sizeof(BlockTotals)";
+  return types;
+}
+
 // The steps after the packing of keys, of a score function given as expressions.
 std::vector<CpuStep> general_steps(const CpuStep& pack, const Problem& problem,
                                    const Schedule& schedule, const Target& target) {
@@ -239,7 +248,7 @@ std::vector<CpuStep> general_steps(const CpuStep& pack, const Problem& problem,
   if (problem.pass != Pass::kBackward)
     return {pack, general(cpu_step(forward_name(problem.pass), GridRows::kQueries,
                                    schedule.cpu.rows, cpu_scratch_bytes(problem, schedule, target),
-                                   "sizeof(ForwardScratch)"))};
+                                   scratch_types(problem, schedule)))};
   std::vector<CpuStep> steps = {
       pack,
       general(cpu_step("backward_rows", GridRows::kQueries, cpu_grad_rows(schedule),
@@ -250,9 +259,12 @@ std::vector<CpuStep> general_steps(const CpuStep& pack, const Problem& problem,
 }
 
 // The steps of few queries after those of more queries.
-void add_few_steps(std::vector<CpuStep>& steps) {
+void add_few_steps(std::vector<CpuStep>& steps, const Problem& problem, const Schedule& schedule,
+                   const Target& target) {
   for (CpuStep& step : steps) step.launch.least_rows = kCpuFewRows + 1;
-  for (CpuStep step : {cpu_step("few_scores", GridRows::kKeys, kCpuFewKeys),
+  for (CpuStep step : {cpu_step("few_scores", GridRows::kKeys, kCpuFewKeys,
+                                cpu_few_scratch_bytes(problem, schedule, target),
+                                problem.invariant ? "sizeof(FewScratch)" : ""),
                        cpu_step("few_values", GridRows::kKeys, kCpuFewKeys),
                        cpu_step("few_outputs", GridRows::kQueries, 1)}) {
     step.launch.most_rows = kCpuFewRows;
@@ -267,9 +279,8 @@ std::vector<CpuStep> forward_steps(const CpuStep& pack, const Problem& problem,
       pack, cpu_step(forward_name(problem.pass), GridRows::kQueries,
                      cpu_groups(problem) * schedule.cpu.rows,
                      cpu_scratch_bytes(problem, schedule, target),
-                     sums_x(problem, schedule) ? "sizeof(ForwardScratch) + sizeof(SlopeScratch)"
-                                               : "sizeof(ForwardScratch)")};
-  if (cpu_takes_few_queries(problem)) add_few_steps(steps);
+                     scratch_types(problem, schedule))};
+  if (cpu_takes_few_queries(problem)) add_few_steps(steps, problem, schedule, target);
   return steps;
 }
 

@@ -58,6 +58,40 @@ int whole_vectors(int dim) {
 // Bytes of 64-byte lines, so that arrays begin at a line.
 int64_t lines(int64_t floats) { return (floats * 4 + 63) / 64 * 64; }
 
+constexpr int kDefaultRows = 6;
+int default_panel_keys(const Target& target) {
+  return (cpu_level(target).registers == 32 ? 4 : 2) * cpu_level(target).lanes;
+}
+
+// With problem.invariant: the fields that the order of sums, or a value's form, follows from. So a
+// record of a tuning table, which may be for some sizes only, has the bits of the default. rows and
+// kept_keys of a forward change no bit.
+Breach check_order(const Refuse& refuse, const Schedule& schedule, const Problem& problem,
+                   const Target& target) {
+  const bool is_backward = problem.pass == Pass::kBackward;
+  const auto check = [&](const char* field, int value, int allowed) -> Breach {
+    if (value == allowed) return {};
+    return refuse(field, value, [&] {
+      return fmt::format(
+          "allowed is {} with problem.invariant, because the bits of results depend on it",
+          allowed);
+    });
+  };
+  LSSAR_RETURN_IF_BROKEN(
+      check("cpu.panel_keys", schedule.cpu.panel_keys, default_panel_keys(target)));
+  LSSAR_RETURN_IF_BROKEN(check("softplus_degree", schedule.softplus_degree,
+                               default_softplus_degree(problem)));
+  if (!is_backward) return check("cpu.block_keys", schedule.cpu.block_keys, kCpuFewKeys);
+  LSSAR_RETURN_IF_BROKEN(check("cpu.rows", schedule.cpu.rows, kDefaultRows));
+  const DqMode mode = is_general(problem) ? DqMode::kSplit : DqMode::kOrdered;
+  if (schedule.dq_mode == mode) return {};
+  return refuse("dq_mode", enum_name(schedule.dq_mode), [&] {
+    return fmt::format(
+        "allowed is {} with problem.invariant, because the bits of results depend on it",
+        enum_name(mode));
+  });
+}
+
 // X is saved for the default score function only. The kernels of the others sum epsilon.
 Breach check_epsilon(const Refuse& refuse, const Schedule& schedule, const Problem& problem,
                      const Target& target) {
@@ -95,6 +129,8 @@ Breach check_cpu(const Refuse& refuse, const Schedule& schedule, const Problem& 
           cpu.panel_keys, registers, vectors, vectors, target.name(), level.registers);
     });
   LSSAR_RETURN_IF_BROKEN(check_epsilon(refuse, schedule, problem, target));
+  if (problem.invariant)
+    LSSAR_RETURN_IF_BROKEN(check_order(refuse, schedule, problem, target));
   if (problem.pass == Pass::kBackward && is_general(problem) && sums_dq(schedule))
     return refuse("dq_mode", enum_name(schedule.dq_mode), [&] {
       return fmt::format("allowed is split on {} with this problem.score", target.name());
@@ -132,10 +168,10 @@ void choose_cpu(Schedule& schedule, const Problem& problem, const Target& target
   CpuOptions& cpu = schedule.cpu;
   // Accumulators take 24 of 32 registers, or 12 of 16. The panel's vectors and a row's number also
   // need some.
-  cpu.rows = 6;
-  cpu.panel_keys =
-      cpu_level(target).registers == 32 ? 4 * cpu_level(target).lanes : 2 * cpu_level(target).lanes;
-  cpu.block_keys = 256;
+  cpu.rows = kDefaultRows;
+  cpu.panel_keys = default_panel_keys(target);
+  // invariant: a chunk of few queries, so that both have the same sums.
+  cpu.block_keys = problem.invariant ? kCpuFewKeys : 256;
   // 192 KiB, so that a second-level cache of 512 KiB or more also has room for panels and values.
   constexpr int64_t kMostKept = 4096;
   int64_t keys = std::min(most_seen_keys(problem, cpu), kMostKept);
@@ -153,6 +189,7 @@ int cpu_scratch_bytes(const Problem& problem, const Schedule& schedule, const Ta
   int64_t bytes =
       lines(rows * (cpu.kept_keys + cpu.block_keys)) + outputs + lines(rows * problem.head_dim);
   if (sums_x(problem, schedule)) bytes += lines(rows * cpu.block_keys) + outputs;
+  if (problem.invariant) bytes += sums_x(problem, schedule) ? 2 * outputs : outputs;
   return static_cast<int>(bytes);
 }
 
@@ -204,6 +241,8 @@ int cpu_panel_rows(const Problem& problem) {
 }
 
 bool cpu_has_pairs(const Problem& problem, const Target& target) {
+  // Few queries multiply no pairs, and two keys of a pair are left out only together.
+  if (problem.invariant) return false;
   return problem.dtype == DType::kBf16 && cpu_level(target).has_bf16_pairs;
 }
 
@@ -229,6 +268,13 @@ int64_t cpu_packed_bytes(const Problem& problem, const Schedule& schedule, int64
 
 bool cpu_takes_few_queries(const Problem& problem) {
   return problem.pass == Pass::kForward && problem.seq_q <= kCpuFewRows && !is_general(problem);
+}
+
+int cpu_few_scratch_bytes(const Problem& problem, const Schedule& schedule, const Target& target) {
+  if (!problem.invariant) return 0;
+  return static_cast<int>(
+      lines(int64_t{kCpuFewRows} * problem.head_dim) +
+      lines(int64_t{cpu_panel_rows(problem, target)} * schedule.cpu.panel_keys));
 }
 
 int cpu_few_pitch(const Problem& problem) { return whole_vectors(problem.head_dim_v); }

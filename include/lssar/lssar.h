@@ -252,6 +252,10 @@ typedef struct lssar_problem {
   int64_t window_sinks; /* the first keys, which neither window_left nor chunk hides */
   int64_t prefix;       /* the first keys, which every row sees, even one before them */
   int64_t chunk;        /* a row sees keys of its chunk [n chunk, n chunk + chunk); 0: no chunks */
+  int32_t invariant;    /* 1: a row's result has the same bits whatever the batch, the other rows of
+                           the call and the threads (docs/invariance.md); for LSSAR_DEVICE_CPU. 0:
+                           only calls alike in all of these have the same bits */
+  int32_t reserved4;    /* 0 */
 } lssar_problem;
 
 /* ---- Plan: the kernels of a problem ---------------------------------------------------------- */

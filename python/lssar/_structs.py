@@ -85,6 +85,8 @@ class Problem(ctypes.Structure):
         ("window_sinks", ctypes.c_int64),
         ("prefix", ctypes.c_int64),
         ("chunk", ctypes.c_int64),
+        ("invariant", ctypes.c_int32),
+        ("reserved4", ctypes.c_int32),
     ]
 
 

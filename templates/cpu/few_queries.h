@@ -9,17 +9,26 @@
 //
 // Chunks are added in the order of their keys, so threads do not change the bits. A score has other
 // bits than in cpu/forward.h, because its products are summed in another order.
+//
+// kIsInvariant: every sum has the bits of cpu/forward.h. Chunks are its blocks of keys, and
+// few_scores packs a chunk's keys, a panel at a time, for products in the same order.
 #pragma once
 
 #include "templates/cpu/forward_output.h"
 #include "templates/cpu/key_walk.h"
 #include "templates/cpu/lockstep.h"
+#include "templates/cpu/pack_keys.h"
 #include "templates/cpu/shuffle.h"
 
 namespace lssar_device {
 
 // Vectors of keys that are evaluated at once. Every row of the workspace has whole steps of them.
 constexpr int kFewVectors = 4;
+// Vectors that these are added to. kIsInvariant: as many as cpu/forward.h has for the same sum.
+template <class Config>
+constexpr int few_sums(int of_forward) {
+  return Config::kIsInvariant ? of_forward : kFewVectors;
+}
 
 // What the workspace has of a kv head, in the place of panels. A row is a query of one of the heads
 // that share the keys: row r is query r % queries of the group's head r / queries.
@@ -155,12 +164,67 @@ LSSAR_HOST void multiply_chunk(const AttentionParams& params, const FewChunk<Con
   }
 }
 
+// kIsInvariant: what few_scores needs of a thread's memory.
+template <class Config>
+struct FewScratch {
+  alignas(64) float queries[Config::kFewRows * Config::kHeadDim];
+  alignas(64) float panel[Config::kPanelRows * Config::kPanelKeys];
+};
+
+// Multiplies a panel by kRows rows, and stores the scores `pitch` numbers apart.
+template <class Config, int kRows>
+LSSAR_HOST void multiply_few_rows(const float* queries, const float* panel, float* to, i64 pitch) {
+  Floats<Config> acc[kRows][Config::kPanelVectors];
+  multiply_keys<Config, kRows, Config::kHeadDim>(queries, panel, acc);
+  LSSAR_UNROLL
+  for (int i = 0; i < kRows * Config::kPanelVectors; ++i) {
+    constexpr int kVectors = Config::kPanelVectors;
+    store<Config>(to + i / kVectors * pitch + i % kVectors * Config::kLanes,
+                  acc[i / kVectors][i % kVectors]);
+  }
+}
+
+// kIsInvariant: makes scores of a chunk's keys as cpu/forward.h does.
+template <class Config>
+LSSAR_HOST void score_panels(const AttentionParams& params, const FewChunk<Config>& of,
+                             FewScratch<Config>& scratch) {
+  const FewSlice<Config>& slice = of.slice;
+  for (int r = 0; r < slice.rows; ++r) {
+    const RowPlace place = {slice.batch, slice.head_of(r), slice.kv_head, 0};
+    const i64 row = r % slice.queries, visible = visible_keys<Config>(params, row);
+    load_query<Config>(
+        params, place, row, visible, scratch.queries + r * Config::kHeadDim,
+        [&](float squares) LSSAR_WIDE { return query_scale<Config>(squares, visible); });
+  }
+  const i64 stride = params.k.row_stride;
+  const auto* const keys = row_pointer<const typename Config::Element>(
+      params.k, slice.batch, slice.kv_head, of.first_key);
+  for (int key = 0; key < of.keys; key += Config::kPanelKeys) {
+    for (int next = key + Config::kPanelKeys;
+         next < key + 2 * Config::kPanelKeys && next + Config::kLanes <= of.keys;
+         next += Config::kLanes)
+      prefetch_keys<Config>(keys + next * stride, stride);
+    pack_panel<Config>(params, slice.batch, slice.kv_head, of.first_key + key, scratch.panel);
+    int r = 0;
+    const auto multiply = [&](auto rows) LSSAR_WIDE {
+      constexpr int kRows = decltype(rows)::kValue ? 4 : 1;
+      for (; r + kRows <= slice.rows; r += kRows)
+        multiply_few_rows<Config, kRows>(scratch.queries + r * Config::kHeadDim, scratch.panel,
+                                         slice.activations(r) + of.first_key + key,
+                                         slice.key_pitch);
+    };
+    multiply(Constant<true>{});
+    multiply(Constant<false>{});
+  }
+}
+
 // Turns a row's products with `keys` keys into activations, in place. The row sees the first `seen`
 // of them; the others have the activation kHidden. `scale`: from a product to a score in bits.
 template <class Config>
 LSSAR_HOST void activate_chunk(float* products, int keys, int seen, float scale, float& of_sum,
                                float& of_most) {
-  Floats<Config> sums[kFewVectors] = {}, most = splat<Config>(-infinity());
+  constexpr int kSums = few_sums<Config>(Config::kPanelVectors);
+  Floats<Config> sums[kSums] = {}, most = splat<Config>(-infinity());
   for (int key = 0; key < keys; key += kFewVectors * Config::kLanes) {
     Floats<Config> x[kFewVectors], u[kFewVectors], activation[kFewVectors];
     Ints<Config> is_seen[kFewVectors];
@@ -174,7 +238,7 @@ LSSAR_HOST void activate_chunk(float* products, int keys, int seen, float scale,
     softplus_from<Config>(x, u, activation);
     LSSAR_UNROLL
     for (int c = 0; c < kFewVectors; ++c) {
-      sums[c] += activation[c];
+      sums[c % kSums] += seen_activation<Config>(x[c], activation[c]);
       most = larger<Config>(x[c], most);
       store<Config>(products + key + c * Config::kLanes,
                     is_seen[c] ? activation[c] : splat<Config>(kHidden));
@@ -182,7 +246,7 @@ LSSAR_HOST void activate_chunk(float* products, int keys, int seen, float scale,
   }
   Floats<Config> sum = sums[0];
   LSSAR_UNROLL
-  for (int c = 1; c < kFewVectors; ++c) sum += sums[c];
+  for (int c = 1; c < kSums; ++c) sum += sums[c];
   of_sum = lane_sum<Config>(sum);
   of_most = lane_maximum<Config>(most);
 }
@@ -216,7 +280,8 @@ LSSAR_HOST void activate_window(const VisibleKeys& seen, const FewChunk<Config>&
 }
 
 template <class Config>
-LSSAR_HOST void few_scores(const AttentionParams& params, u32 block, void* /*scratch*/) {
+LSSAR_HOST void few_scores(const AttentionParams& params, u32 block,
+                           [[maybe_unused]] void* memory) {
   using Element = typename Config::Element;
   const FewChunk<Config> of(params, block);
   const FewSlice<Config>& slice = of.slice;
@@ -227,18 +292,24 @@ LSSAR_HOST void few_scores(const AttentionParams& params, u32 block, void* /*scr
     }
     if (!is_chunk_seen<Config>(params, of)) return;
   }
-  alignas(64) float rows[Config::kFewRows * Config::kHeadDim];
-  float squares[Config::kFewRows];
-  for (int r = 0; r < slice.rows; ++r)
-    squares[r] = load_row<Config, Config::kHeadDim>(
-        row_pointer<const Element>(params.q, slice.batch, slice.head_of(r), r % slice.queries),
-        rows + r * Config::kHeadDim);
-  multiply_chunk<Config>(params, of, rows, (int)slice.rows);
+  [[maybe_unused]] float squares[Config::kFewRows];
+  if constexpr (Config::kIsInvariant) {
+    score_panels<Config>(params, of, *(FewScratch<Config>*)memory);
+  } else {
+    alignas(64) float rows[Config::kFewRows * Config::kHeadDim];
+    for (int r = 0; r < slice.rows; ++r)
+      squares[r] = load_row<Config, Config::kHeadDim>(
+          row_pointer<const Element>(params.q, slice.batch, slice.head_of(r), r % slice.queries),
+          rows + r * Config::kHeadDim);
+    multiply_chunk<Config>(params, of, rows, (int)slice.rows);
+  }
   for (int r = 0; r < slice.rows; ++r) {
     const i64 visible = visible_keys<Config>(params, r % slice.queries);
     const i64 left = visible - of.first_key;
     const int seen = left < 0 ? 0 : left < of.keys ? (int)left : of.keys;
-    const float scale = visible == 0 ? 0.0f : query_scale<Config>(squares[r], visible);
+    float scale = 1.0f;  // kIsInvariant: queries have their scale
+    if constexpr (!Config::kIsInvariant)
+      scale = visible == 0 ? 0.0f : query_scale<Config>(squares[r], visible);
     if constexpr (Config::kHasWindow) {
       activate_window<Config>(seen_window<Config>(params, r % slice.queries), of, scale,
                               slice.activations(r) + of.first_key, slice.of_chunks(0, r)[of.chunk],

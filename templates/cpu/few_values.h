@@ -7,8 +7,15 @@
 namespace lssar_device {
 
 // The sum of a number of every chunk. The order depends on the number of lanes only.
+//
+// kIsInvariant: it is that of the keys, as in cpu/forward.h.
 template <class Config>
 LSSAR_HOST double sum_of_chunks(const float* of_chunk, i64 chunks) {
+  if constexpr (Config::kIsInvariant) {
+    double in_order = 0;
+    for (i64 chunk = 0; chunk < chunks; ++chunk) in_order += of_chunk[chunk];
+    return in_order;
+  }
   using Doubles = typename VectorOf<Config::kLanes>::Doubles;
   Doubles sums = {};
   for (i64 chunk = 0; chunk < chunks; chunk += Config::kLanes) {
@@ -50,16 +57,6 @@ LSSAR_CALLED RowState few_row(const AttentionParams& params, const FewSlice<Conf
   return state;
 }
 
-// The least weight whose value is read. The largest weight of a row is 1, so what is left out is
-// together below 2^-24 of the sum of the weights in fp32, and below 2^-12 in 16 bits.
-template <class Config>
-LSSAR_HOST float least_weight(i64 visible) {
-  constexpr float kLeast = 0x1p-24f, kLeastSum = 0x1p-12f;
-  if constexpr (sizeof(typename Config::Element) == sizeof(float)) return kLeast / (float)visible;
-  const float of_sum = kLeastSum / (float)visible;
-  return of_sum < kLeast ? of_sum : kLeast;
-}
-
 // Keys of a chunk whose values are read.
 template <class Config>
 struct FewLiveKeys {
@@ -68,24 +65,27 @@ struct FewLiveKeys {
 };
 
 // Turns a row's activations of a chunk into weights, in place, and returns their sum. `most` gets
-// each key's largest weight of all rows so far.
+// each key's largest weight of all rows so far. kIsInvariant: weights below `least` become 0.
 template <class Config>
-LSSAR_HOST float weigh_chunk(float* activations, int keys, const WeightScale& scale, float* most) {
-  Floats<Config> sums[kFewVectors] = {};
+LSSAR_HOST float weigh_chunk(float* activations, int keys, const WeightScale& scale,
+                             [[maybe_unused]] float least, float* most) {
+  constexpr int kSums = few_sums<Config>(1);
+  Floats<Config> sums[kSums] = {};
   for (int key = 0; key < keys; key += kFewVectors * Config::kLanes) {
     LSSAR_UNROLL
     for (int c = 0; c < kFewVectors; ++c) {
       float* const at = activations + key + c * Config::kLanes;
-      const Floats<Config> weight = Config::power(base_of<Config>(load<Config>(at), scale));
+      Floats<Config> weight = Config::power(base_of<Config>(load<Config>(at), scale));
+      sums[c % kSums] += weight;
+      weight = cut_weights<Config>(weight, least);
       store<Config>(at, weight);
-      sums[c] += weight;
       float* const of_most = most + key + c * Config::kLanes;
       store<Config>(of_most, larger<Config>(weight, load<Config>(of_most)));
     }
   }
   Floats<Config> sum = sums[0];
   LSSAR_UNROLL
-  for (int c = 1; c < kFewVectors; ++c) sum += sums[c];
+  for (int c = 1; c < kSums; ++c) sum += sums[c];
   return lane_sum<Config>(sum);
 }
 
@@ -196,9 +196,9 @@ LSSAR_HOST void few_values(const AttentionParams& params, u32 block, void* /*scr
   float least = 1.0f;
   for (int r = 0; r < slice.rows; ++r) {
     const RowState row = few_row<Config>(params, slice, r);
-    slice.of_chunks(2, r)[of.chunk] =
-        weigh_chunk<Config>(slice.activations(r) + of.first_key, of.keys, row.scale, most);
     const float of_row = least_weight<Config>(row.visible);
+    slice.of_chunks(2, r)[of.chunk] = weigh_chunk<Config>(slice.activations(r) + of.first_key,
+                                                          of.keys, row.scale, of_row, most);
     least = of_row < least ? of_row : least;
     for (int d = 0; d < Config::kFewPitchV; ++d) slice.outputs(of.chunk, r)[d] = 0.0f;
   }
@@ -211,6 +211,12 @@ LSSAR_HOST void few_values(const AttentionParams& params, u32 block, void* /*scr
     for (; row + 4 <= slice.rows; row += 4) add_few_rows<Config, 4>(params, of, row, live, range);
     for (; row < slice.rows; ++row) add_few_rows<Config, 1>(params, of, row, live, range);
   }
+  for (i64 row = 0; Config::kIsInvariant && row < slice.rows; ++row)
+    leave_out_weightless<Config>(
+        {slice.activations(row) + of.first_key, Config::kPanelKeys},
+        row_pointer<const typename Config::Element>(params.v, slice.batch, slice.kv_head,
+                                                    of.first_key),
+        params.v.row_stride, of.keys, slice.outputs(of.chunk, row));
 }
 
 }  // namespace lssar_device

@@ -70,7 +70,8 @@ LSSAR_HOST void activate_scores(float* scores, PanelSums<Config>& sums) {
       const int at = first + i * Config::kLanes;
       store<Config>(scores + at, activation[i]);
       if constexpr (kSums) {
-        store<Config>(sums.sum + at, load<Config>(sums.sum + at) + activation[i]);
+        store<Config>(sums.sum + at, load<Config>(sums.sum + at) +
+                                         seen_activation<Config>(x[i], activation[i]));
         store<Config>(sums.most + at, larger<Config>(x[i], load<Config>(sums.most + at)));
       }
     }
@@ -90,12 +91,22 @@ LSSAR_HOST void add_panel_sums(const PanelSums<Config>& sums, int r, RowState& r
   row.largest_score = score > row.largest_score ? score : row.largest_score;
 }
 
-// How a block of rows walks over its keys within windows.
+// How a block of rows walks over its keys within windows. kIsInvariant: blocks of keys begin at
+// multiples of their length, whatever the rows.
 template <class Config>
-using ForwardWalk = KeyWalk<Config, Config::kBlockKeys, Config::kPanelKeys>;
+constexpr int kWalkAlign = Config::kIsInvariant ? Config::kBlockKeys : Config::kPanelKeys;
+template <class Config>
+using ForwardWalk = KeyWalk<Config, Config::kBlockKeys, kWalkAlign<Config>>;
 template <class Config>
 LSSAR_HOST ForwardWalk<Config> forward_walk(const AttentionParams& params, const RowPlace& place) {
   return {params, place, Config::kGroups * Config::kRows};
+}
+
+// Whether one of kRows rows sees a key of a panel.
+template <class Config>
+LSSAR_HOST bool is_tile_seen(const AttentionParams& params, i64 first_row, i64 first_key) {
+  return seen_by_some<Config>(params, first_row, Config::kRows)
+      .has_some(first_key, Config::kPanelKeys);
 }
 
 // Computes activations of `keys` keys from first_key on, at most kBlockKeys of them. kSums: adds
@@ -126,6 +137,13 @@ LSSAR_HOST void activate_block(const AttentionParams& params, const RowPlace& pl
   for (int key = 0; key < keys; key += Config::kPanelKeys) {
     for (int g = 0; g < groups; ++g) {
       float* const at = scores + g * kGroupScores<Config>;
+      if constexpr (Config::kHasWindow && Config::kIsInvariant) {
+        // It may not be packed.
+        if (!is_tile_seen<Config>(params, place.first_row + g * kRows, first_key + key)) {
+          for (int i = 0; i < kFloats; ++i) at[i] = kHidden;
+          continue;
+        }
+      }
       Floats<Config> acc[kRows][Config::kPanelVectors];
       multiply_keys<Config, kRows, Config::kHeadDim>(
           scratch.queries + g * kRows * Config::kHeadDim, panel, acc);
@@ -199,6 +217,9 @@ LSSAR_HOST void weigh_block(int keys, RowState* rows, float* scores, float* slop
   constexpr int kRows = Config::kRows, kVectors = Config::kPanelVectors;
   Floats<Config> weight_sums[kRows] = {};
   [[maybe_unused]] Floats<Config> slope_sums[kRows] = {};
+  [[maybe_unused]] float cuts[kRows];
+  for (int r = 0; Config::kIsInvariant && r < kRows; ++r)
+    cuts[r] = least_weight<Config>(rows[r].visible);
   live.count = 0;
   for (int key = 0; key < keys; key += Config::kPanelKeys) {
     Floats<Config> most[kVectors] = {};
@@ -207,13 +228,15 @@ LSSAR_HOST void weigh_block(int keys, RowState* rows, float* scores, float* slop
       const int r = i / kVectors, at = key * kRows + i * Config::kLanes;
       const int row = key * kRows + r * Config::kPanelKeys;
       Floats<Config> slope = {};
-      const Floats<Config> weight =
+      Floats<Config> weight =
           weight_of<Config>(load<Config>(scores + at), rows[r].scale, slope);
-      store_weights<Config>(scores + row, i % kVectors, weight);
       weight_sums[r] += weight;
+      if constexpr (Config::kIsInvariant) weight = cut_weights<Config>(weight, cuts[r]);
+      store_weights<Config>(scores + row, i % kVectors, weight);
       if constexpr (Config::kSumsX) {
-        store_weights<Config>(slopes + row, i % kVectors, slope);
         slope_sums[r] += slope;
+        if constexpr (Config::kIsInvariant) slope = cut_weights<Config>(slope, cuts[r]);
+        store_weights<Config>(slopes + row, i % kVectors, slope);
       }
       most[i % kVectors] = larger<Config>(Config::kSumsX ? slope : weight, most[i % kVectors]);
     }
@@ -254,6 +277,27 @@ LSSAR_HOST void add_values(const AttentionParams& params, const RowPlace& place,
   }
 }
 
+// kIsInvariant: the sums of a block of keys -> those of all keys.
+template <class Config>
+LSSAR_HOST void add_block_sums(const AttentionParams& params, const RowPlace& place, int groups,
+                               i64 first_key, int keys, const float* weights, i64 group_weights,
+                               float* outputs, float* totals) {
+  constexpr int kRows = Config::kRows;
+  const typename Config::Element* values = row_pointer<const typename Config::Element>(
+      params.v, place.batch, place.kv_head, first_key);
+  for (int r = 0; r < groups * kRows; ++r) {
+    const RowWeights of_row = {weights + r / kRows * group_weights + r % kRows * Config::kPanelKeys,
+                               kRows * Config::kPanelKeys};
+    float* const sums = outputs + r * Config::kHeadDimVPadded;
+    leave_out_weightless<Config>(of_row, values, params.v.row_stride, keys, sums);
+    float* const to = totals + r * Config::kHeadDimVPadded;
+    for (int d = 0; d < Config::kHeadDimVPadded; d += Config::kLanes) {
+      store<Config>(to + d, load<Config>(to + d) + load<Config>(sums + d));
+      store<Config>(sums + d, Floats<Config>{});
+    }
+  }
+}
+
 // Pass 2 of a block of keys, whose activations are in the scratch memory. kSkipsKeys: values are
 // multiplied only for keys whose weights matter. A weight that is left out is below 2^-24 of its
 // row's sum, because the largest one is 1.
@@ -266,7 +310,7 @@ LSSAR_HOST void weigh_and_add(const AttentionParams& params, const RowPlace& pla
       Config::kHasWindow ? forward_walk<Config>(params, place).place_of(first_key) : first_key);
   constexpr i64 kSlopes = i64{Config::kRows} * Config::kBlockKeys;  // of a group
   LiveSteps<Config::kBlockKeys> live[Config::kGroups];
-  constexpr float kLeast = 0x1p-24f;
+  constexpr float kLeast = Config::kIsInvariant ? kLeastOfAll : 0x1p-24f;
   for (int g = 0; g < groups; ++g) {
     float* slopes = nullptr;
     if constexpr (Config::kSumsX) slopes = slope_scratch<Config>(scratch).slopes + g * kSlopes;
@@ -279,10 +323,16 @@ LSSAR_HOST void weigh_and_add(const AttentionParams& params, const RowPlace& pla
   }
   add_values<Config>(params, place, groups, first_key, keys, scores, kGroupScores<Config>, live,
                      scratch.outputs);
+  if constexpr (Config::kIsInvariant)
+    add_block_sums<Config>(params, place, groups, first_key, keys, scores, kGroupScores<Config>,
+                           scratch.outputs, sums_of_row<Config>(scratch, 0));
   if constexpr (Config::kSumsX) {
     SlopeScratch<Config>& more = slope_scratch<Config>(scratch);
     add_values<Config>(params, place, groups, first_key, keys, more.slopes, kSlopes, live,
                        more.outputs);
+    if constexpr (Config::kIsInvariant)
+      add_block_sums<Config>(params, place, groups, first_key, keys, more.slopes, kSlopes,
+                             more.outputs, slope_sums_of_row<Config>(scratch, 0));
   }
 }
 
@@ -343,6 +393,9 @@ struct ForwardBlock {
     for (int i = 0; i < num_rows * Config::kHeadDimVPadded; ++i) {
       scratch.outputs[i] = 0.0f;
       if constexpr (Config::kSumsX) slope_scratch<Config>(scratch).outputs[i] = 0.0f;
+      if constexpr (Config::kIsInvariant) sums_of_row<Config>(scratch, 0)[i] = 0.0f;
+      if constexpr (Config::kIsInvariant && Config::kSumsX)
+        slope_sums_of_row<Config>(scratch, 0)[i] = 0.0f;
     }
     for (i64 key = Config::kHasWindow ? first_block() : 0; key < seen;
          key += Config::kHasWindow ? step_from(key) : Config::kBlockKeys) {

@@ -35,6 +35,105 @@ LSSAR_HOST SlopeScratch<Config>& slope_scratch(ForwardScratch<Config>& scratch) 
   return *(SlopeScratch<Config>*)(&scratch + 1);
 }
 
+// kIsInvariant: follows the others. `outputs` of the others have the sums of one block of keys, and
+// these add them up in the order of the keys. So a block's sums may be made anywhere. For kSumsX
+// those of SlopeScratch come second.
+template <class Config>
+struct BlockTotals {
+  static constexpr int kFloats = Config::kGroups * Config::kRows * Config::kHeadDimVPadded;
+  alignas(64) float sums[(Config::kSumsX ? 2 : 1) * kFloats];
+};
+template <class Config>
+LSSAR_HOST BlockTotals<Config>& block_totals(ForwardScratch<Config>& scratch) {
+  if constexpr (Config::kSumsX) return *(BlockTotals<Config>*)(&slope_scratch<Config>(scratch) + 1);
+  return *(BlockTotals<Config>*)(&scratch + 1);
+}
+
+// A row's weighted values, summed over all keys.
+template <class Config>
+LSSAR_HOST float* sums_of_row(ForwardScratch<Config>& scratch, int row) {
+  float* sums = scratch.outputs;
+  if constexpr (Config::kIsInvariant) sums = block_totals<Config>(scratch).sums;
+  return sums + row * Config::kHeadDimVPadded;
+}
+template <class Config>
+LSSAR_HOST float* slope_sums_of_row(ForwardScratch<Config>& scratch, int row) {
+  float* sums = slope_scratch<Config>(scratch).outputs;
+  if constexpr (Config::kIsInvariant)
+    sums = block_totals<Config>(scratch).sums + BlockTotals<Config>::kFloats;
+  return sums + row * Config::kHeadDimVPadded;
+}
+
+// A row's weights of a block of keys: those of key j are at
+// first[j / kPanelKeys * panel_pitch + j % kPanelKeys].
+struct RowWeights {
+  const float* first;
+  i64 panel_pitch;
+};
+
+// Sums a row's values again, without those of weight 0.
+template <class Config>
+LSSAR_CALLED void sum_row_again(const RowWeights& weights, const typename Config::Element* values,
+                                i64 row_stride, int keys, float* outputs) {
+  constexpr int kWhole = Config::kHeadDimV / Config::kLanes * Config::kLanes;
+  for (int d = 0; d < Config::kHeadDimVPadded; ++d) outputs[d] = 0.0f;
+  for (int key = 0; key < keys; ++key, values += row_stride) {
+    const float weight = weights.first[key / Config::kPanelKeys * weights.panel_pitch +
+                                       key % Config::kPanelKeys];
+    if (weight == 0.0f) continue;
+    for (int d = 0; d < kWhole; d += Config::kLanes)
+      store<Config>(outputs + d,
+                    splat<Config>(weight) * load<Config>(values + d) + load<Config>(outputs + d));
+    if constexpr (kWhole != Config::kHeadDimV)
+      store<Config>(outputs + kWhole, splat<Config>(weight) * load<Config, true>(values + kWhole) +
+                                          load<Config>(outputs + kWhole));
+  }
+}
+
+// kIsInvariant: after a row's values of a block of keys were summed together with those of other
+// rows. These had values read that the row has no weight for: 0 times a value changes nothing unless
+// the value is a NaN or infinite, and then the sum is NaN.
+template <class Config>
+LSSAR_HOST void leave_out_weightless(const RowWeights& weights,
+                                     const typename Config::Element* values, i64 row_stride,
+                                     int keys, float* outputs) {
+  Ints<Config> is_number = lane_numbers<Config>() >= 0;
+  for (int d = 0; d < Config::kHeadDimVPadded; d += Config::kLanes) {
+    const Floats<Config> x = load<Config>(outputs + d);
+    is_number &= x == x;
+  }
+  int all = -1;
+  LSSAR_UNROLL
+  for (int i = 0; i < Config::kLanes; ++i) all &= is_number[i];
+  if (all == 0) sum_row_again<Config>(weights, values, row_stride, keys, outputs);
+}
+
+// The least weight whose value counts. The largest weight of a row is 1, so what is left out is
+// together below 2^-24 of the sum of the weights in fp32, and below 2^-12 in 16 bits.
+template <class Config>
+LSSAR_HOST float least_weight(i64 visible) {
+  constexpr float kLeast = 0x1p-24f, kLeastSum = 0x1p-12f;
+  if constexpr (sizeof(typename Config::Element) == sizeof(float)) return kLeast / (float)visible;
+  const float of_sum = kLeastSum / (float)visible;
+  return of_sum < kLeast ? of_sum : kLeast;
+}
+// kIsInvariant: weights below the row's own cut become 0. So whether a value counts in a row does not
+// depend on the rows that share it.
+template <class Config>
+LSSAR_HOST Floats<Config> cut_weights(Floats<Config> weights, float least) {
+  if constexpr (!Config::kIsInvariant) return weights;
+  return weights < least ? Floats<Config>{} : weights;
+}
+// Below all weights that are not cut.
+constexpr float kLeastOfAll = 0x1p-60f;
+
+// kIsInvariant: a score of -infinity, which hidden keys have, adds nothing at all to a row's sum.
+template <class Config>
+LSSAR_HOST Floats<Config> seen_activation(Floats<Config> score, Floats<Config> activation) {
+  if constexpr (!Config::kIsInvariant) return activation;
+  return score == -infinity() ? Floats<Config>{} : activation;
+}
+
 // u of activations. A NaN becomes 0: a row that saw one is NaN by its statistics.
 template <class Config>
 LSSAR_HOST Floats<Config> base_of(Floats<Config> activation, const WeightScale& scale) {
@@ -116,13 +215,12 @@ LSSAR_HOST void store_outputs(const AttentionParams& params, const RowPlace& pla
   const i64 queries = seq_q<Config>(params);
   for (int r = 0; r < num_rows && place.first_row + r < queries; ++r) {
     const RowStats saved = row_stats(rows[r]);
-    const float* const outputs = scratch.outputs + r * Config::kHeadDimVPadded;
+    const float* const outputs = sums_of_row<Config>(scratch, r);
     const i64 row = place.first_row + r;
     store_output<Config>(params, place, row, saved, outputs);
     if constexpr (Config::kSumsX)
       store_x<Config>(params, flat_row<Config>(params, place, row), rows[r], outputs,
-                      slope_scratch<Config>(scratch).outputs + r * Config::kHeadDimVPadded,
-                      saved.zs);
+                      slope_sums_of_row<Config>(scratch, r), saved.zs);
   }
 }
 

@@ -61,7 +61,9 @@ struct GeneralBlock {
     }
   }
 
-  LSSAR_HOST KeyWalk<Config, Config::kBlockKeys, Config::kPanelKeys> walk() const {
+  LSSAR_HOST KeyWalk<Config, Config::kBlockKeys,
+                     Config::kIsInvariant ? Config::kBlockKeys : Config::kPanelKeys>
+  walk() const {
     return {params, place, kRows};
   }
   // Whether the pass with values computes the block's activations.
@@ -119,13 +121,16 @@ struct GeneralBlock {
   LSSAR_HOST void rescale(int r, const ScoreRow& scores) {
     const float factor = raise_largest<Config>(scores, rows[r]);
     rows[r].weights *= factor;
-    float* const outputs = scratch.outputs + r * Config::kHeadDimVPadded;
+    float* const outputs = sums_of_row<Config>(scratch, r);
     for (int d = 0; d < Config::kHeadDimVPadded; ++d) outputs[d] *= factor;
   }
 
   LSSAR_HOST void add_values() {
     using Element = typename Config::Element;
-    for (int i = 0; i < kRows * Config::kHeadDimVPadded; ++i) scratch.outputs[i] = 0.0f;
+    for (int i = 0; i < kRows * Config::kHeadDimVPadded; ++i) {
+      scratch.outputs[i] = 0.0f;
+      if constexpr (Config::kIsInvariant) sums_of_row<Config>(scratch, 0)[i] = 0.0f;
+    }
     for (i64 key = Config::kHasWindow ? walk().first() : 0; key < seen;
          key += Config::kHasWindow ? walk().step(key) : Config::kBlockKeys) {
       if (Config::kHasWindow ? is_again(key) : !Config::kHasPassOne || key >= Config::kKeptKeys)
@@ -149,6 +154,22 @@ struct GeneralBlock {
                         1, Config::kHasPairs>(weights.first, values, params.v.row_stride,
                                               weights.keys, scratch.outputs);
       }
+      if constexpr (Config::kIsInvariant) add_block_sums(weights, values);
+    }
+  }
+
+  // kIsInvariant: the sums of a block of keys -> those of all keys.
+  LSSAR_HOST void add_block_sums(const ScoreRow& weights,
+                                 const typename Config::Element* values) const {
+    for (int r = 0; r < kRows; ++r) {
+      float* const sums = scratch.outputs + r * Config::kHeadDimVPadded;
+      float* const totals = sums_of_row<Config>(scratch, r);
+      leave_out_weightless<Config>({weights.first + r * Config::kPanelKeys, weights.pitch}, values,
+                                   params.v.row_stride, weights.keys, sums);
+      for (int d = 0; d < Config::kHeadDimVPadded; ++d) {
+        totals[d] += sums[d];
+        sums[d] = 0.0f;
+      }
     }
   }
 
@@ -169,7 +190,7 @@ struct GeneralBlock {
     const i64 queries = seq_q<Config>(params);
     const i64 first = flat_row<Config>(params, place, place.first_row);
     for (int r = 0; r < kRows && place.first_row + r < queries; ++r)
-      act(rows[r], first + r, scratch.outputs + r * Config::kHeadDimVPadded);
+      act(rows[r], first + r, sums_of_row<Config>(scratch, r));
   }
 
   LSSAR_HOST void store_outputs() {

@@ -29,7 +29,7 @@ struct SampleConfig {
   static constexpr int kPower = 3, kPanelRows = kTrains ? kHeadDim + kHeadDimV + 1 : kHeadDim;
   static constexpr bool kIsTraining = kTrains, kSumsX = kTrains, kNeedsX = kTrains;
   static constexpr bool kSumsDq = kTrains, kIsGeneral = false, kHasNorms = true;
-  static constexpr bool kIsBackward = kTrains;
+  static constexpr bool kIsBackward = kTrains, kIsInvariant = false;
   static constexpr bool kSkipsKeys = sizeof(T) == 2, kHasPairs = false, kIsRange = false;
   using Factors = typename VectorOf<kWidth>::Floats;
   static constexpr double kLogHeadDim = 3.1780538303479458;
@@ -53,6 +53,11 @@ struct SamplePairs : SampleConfig<Bf16, 16, 64, kTrains> {
   static constexpr int kPanelRows = kTrains ? 12 + 20 + 1 : 12 + 1;
   static constexpr bool kHasPairs = true;
   using Factors = VectorOf<16>::Words;
+};
+
+template <class Sample>
+struct SampleInvariant : Sample {
+  static constexpr bool kIsInvariant = true;
 };
 
 // A score function of each class. kSecondStage 0: an exponential with a sink.
@@ -106,6 +111,9 @@ extern "C" void lssar_index_of_few(const lssar_device::AttentionParams* params, 
   few_outputs<SampleConfig<float, 16, 64>>(*params, block, scratch);
   few_scores<SampleConfig<Fp16, 8, 16>>(*params, block, scratch);
   few_values<SampleConfig<Bf16, 8, 16>>(*params, block, scratch);
+  few_scores<SampleInvariant<SampleConfig<Fp16, 8, 16>>>(*params, block, scratch);
+  few_values<SampleInvariant<SampleConfig<float, 16, 64>>>(*params, block, scratch);
+  forward<SampleInvariant<SampleConfig<float, 8, 16, true>>>(*params, block, scratch);
 }
 
 extern "C" void lssar_index_of_training(const lssar_device::AttentionParams* params, unsigned block,
@@ -132,6 +140,7 @@ extern "C" void lssar_index_of_scores(const lssar_device::AttentionParams* param
   general_forward<SampleScore<float, 0>>(*params, block, scratch);
   general_forward<SampleScore<Bf16, 1>>(*params, block, scratch);
   general_forward<SampleScore<Fp16, 2>>(*params, block, scratch);
+  general_forward<SampleInvariant<SampleScore<float, 0>>>(*params, block, scratch);
   general_backward_rows<SampleScore<float, 0>>(*params, block, scratch);
   general_backward_rows<SampleScore<Bf16, 1>>(*params, block, scratch);
   backward_dkdv<SampleScore<Bf16, 1>>(*params, block, scratch);

@@ -103,15 +103,25 @@ LSSAR_HOST float load_row(const typename Config::Element* from, float* to) {
   return lane_sum<Config>(squares);
 }
 
+// kIsInvariant: a result in one form. There is one NaN, and 0 has no sign, because terms of 0 change
+// it.
+template <class Config>
+LSSAR_HOST Floats<Config> one_form(Floats<Config> x) {
+  if constexpr (!Config::kIsInvariant) return x;
+  return x == x ? x + 0.0f : splat<Config>(quiet_nan());
+}
+
 // Stores kHeadDimV columns of from * scale, or zeros.
 template <class Config, class To>
 LSSAR_HOST void store_scaled(To* to, const float* from, float scale, bool is_zero) {
   constexpr int kWhole = Config::kHeadDimV / Config::kLanes * Config::kLanes;
   for (int d = 0; d < kWhole; d += Config::kLanes)
-    store<Config>(to + d, is_zero ? Floats<Config>{} : load<Config>(from + d) * scale);
+    store<Config>(to + d, is_zero ? Floats<Config>{}
+                                  : one_form<Config>(load<Config>(from + d) * scale));
   if constexpr (kWhole != Config::kHeadDimV)
-    store<Config, true>(to + kWhole,
-                        is_zero ? Floats<Config>{} : load<Config>(from + kWhole) * scale);
+    store<Config, true>(to + kWhole, is_zero
+                                         ? Floats<Config>{}
+                                         : one_form<Config>(load<Config>(from + kWhole) * scale));
 }
 
 // c_i log2(e) / |q_i|, by which a query is multiplied before its products with unit vectors of k.
@@ -149,10 +159,9 @@ struct RowPlanes {
 template <class Config>
 LSSAR_HOST void store_stats(const AttentionParams& params, i64 flat, const RowStats& row) {
   const RowPlanes<Config> to(params, flat);
-  to[0] = row.r;
-  to[1] = row.m;
-  to[2] = row.zs;
-  to[3] = row.largest_score;
+  const float stats[] = {row.r, row.m, row.zs, row.largest_score};
+  for (int i = 0; i < 4; ++i)
+    to[i] = Config::kIsInvariant ? one_form<Config>(splat<Config>(stats[i]))[0] : stats[i];
 }
 
 template <class Config>

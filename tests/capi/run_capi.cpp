@@ -301,6 +301,7 @@ lssar_problem to_c(const Problem& problem, uint32_t passes, int32_t alignment) {
   c.window_sinks = problem.window_sinks;
   c.prefix = problem.prefix;
   c.chunk = problem.chunk;
+  c.invariant = problem.invariant ? 1 : 0;
   return c;
 }
 

@@ -83,6 +83,9 @@ void ProblemOptions::add_to(CLI::App& app) {
   whole("--prefix", prefix_, "prefix", "the first N keys, which every row sees (default 0)");
   whole("--chunk", chunk_, "chunk",
         "rows see keys of their own chunk of N positions; 0: no chunks (default)");
+  app.add_flag("--invariant", invariant_,
+               "a row has the same bits whatever else the call computes; on the cpu device")
+      ->group(group);
   app.add_flag("--runtime-lengths{both}", runtime_lengths_,
                "a kernel for run-time lengths, whatever --seq says; =q or =k: of one of them")
       ->group(group)
@@ -141,13 +144,14 @@ Result<Problem> ProblemOptions::described(nlohmann::json* file) const {
   set(problem.window_sinks, window_sinks_);
   set(problem.prefix, prefix_);
   set(problem.chunk, chunk_);
+  if (invariant_) problem.invariant = true;
   return problem;
 }
 
 bool ProblemOptions::is_given() const {
   return !problem_file_.empty() || pass_ || score_ || dtype_ || head_dim_ || head_dim_v_ || p_ ||
          alignment_ || seq_q_ || seq_k_ || batch_ || heads_ || kv_heads_ || offset_ || causal_ ||
-         no_causal_ || window_left_ || window_sinks_ || prefix_ || chunk_ ||
+         no_causal_ || window_left_ || window_sinks_ || prefix_ || chunk_ || invariant_ ||
          !runtime_lengths_.empty();
 }
 

@@ -52,6 +52,7 @@ class ProblemOptions {
   std::optional<int64_t> window_left_, window_right_, window_sinks_, prefix_, chunk_;
   std::optional<double> offset_;
   bool causal_ = false, no_causal_ = false;  // at most one of them
+  bool invariant_ = false;
   // "q", "k", "both"; "": the lengths decide.
   std::string runtime_lengths_;
 };
