@@ -28,6 +28,7 @@ def attention(
     window_sinks: int = 0,
     prefix: int = 0,
     chunk: int = 0,
+    invariant: bool = False,
 ) -> torch.Tensor:
     """LSSAR attention (p = 0: LSSA), or that of another score function, differentiable once.
 
@@ -64,6 +65,9 @@ def attention(
         window_sinks: how many of the first keys neither window_size nor chunk hides.
         prefix: how many of the first keys every row sees, `causal` or not.
         chunk: rows see keys of their own chunk of so many positions only. 0: there are no chunks.
+        invariant: a row's result has the same bits whatever the batch, the other rows of the call
+            and the number of threads are; on the CPU device only. Gradients do not depend on the
+            batch then, but on the number of queries.
 
     Returns [batch, heads, length_q, dv] in the dtype of q, laid out in memory as q is: as
     [batch, length, heads, dim] where q is a view of that, else contiguous. Gradients likewise.
@@ -78,12 +82,13 @@ def attention(
         score, p = _rules.score_of(score, p)
     else:
         score, p = "", _rules.DEFAULT_POWER if p is None else p
-    if window_size != (-1, -1) or window_sinks != 0 or prefix != 0 or chunk != 0:
+    if window_size != (-1, -1) or window_sinks != 0 or prefix != 0 or chunk != 0 or invariant:
         window = _rules.window_of(window_size, window_sinks, prefix, chunk)
-        if window:
+        if window or _rules.flag("invariant", invariant):
             _rules.check_layout(layout, scale, _shapes(q, k, v), score)
+            more = (window, invariant)
             with _op.profiled("lssar.attention"):
-                return _within_window(q, k, v, causal, p, offset, layout, score, sink, window)
+                return _as_sequences(q, k, v, causal, p, offset, layout, score, sink, *more)
     if layout != "bhld" or scale is not None:
         return _with_layout(q, k, v, causal, p, offset, layout, scale, score, sink)
     if _op.is_plain_call(q, k, v, sink):
@@ -107,29 +112,36 @@ def _shapes(q, k, v):
     return {name: x.shape for name, x in dense.items()}
 
 
-def _within_window(q, k, v, causal, p, offset, layout, score, sink, window):
-    """By the operators of sequences, all of one length: torch.ops.lssar.forward takes no window."""
+def _as_sequences(q, k, v, causal, p, offset, layout, score, sink, window, invariant):
+    """By the operators of sequences, all of one length: torch.ops.lssar.forward takes no window, and
+    is not invariant."""
+    what = "attention within a window" if window else "invariant attention"
     if _jagged.has_any(q, k, v):
         is_transposed = layout == "blhd"
         q, k, v = (x.transpose(1, 2) for x in (q, k, v)) if is_transposed else (q, k, v)
-        o = _jagged.attention(q, k, v, causal, p, offset, score, sink, window)
+        o = _jagged.attention(q, k, v, causal, p, offset, score, sink, window, invariant)
         return o.transpose(1, 2) if is_transposed else o
     if has_torch_function((q, k, v, sink)):
         options = {"causal": causal, "p": p, "offset": offset, "layout": layout, "score": score}
-        options |= {"sink": sink, **_rules.window_options(window)}
+        options |= {"sink": sink, "invariant": invariant, **_rules.window_options(window)}
         return handle_torch_function(attention, (q, k, v, sink), q, k, v, **options)
     if layout == "blhd" and all(isinstance(x, torch.Tensor) for x in (q, k, v)):
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
     q, k, v = _checked(q, k, v, causal, p, offset, score, sink)
     if _sharding.is_distributed(q):
-        raise TypeError("q: a DTensor; must be a plain tensor for attention within a window")
+        raise TypeError(f"q: a DTensor; must be a plain tensor for {what}")
     if q.dtype == torch.float64:
+        if invariant:
+            raise TypeError(
+                "q: dtype torch.float64; must be float16, bfloat16 or float32 with invariant, because "
+                "the definition, which float64 goes through, is summed by torch"
+            )
         o = _reference.attention(q, k, v, causal, p, float(offset), score, sink, window)
         return o.transpose(1, 2) if layout == "blhd" else o
     lengths = _varlen_op.Lengths(q.shape[0], q.shape[2], k.shape[2], None, None, None, None)
-    options = _varlen_op.Options(causal, p, float(offset), score, window)
+    options = _varlen_op.Options(causal, p, float(offset), score, window, invariant)
     rows = [_varlen_op.plain_rows(x.transpose(1, 2)) for x in (q, k, v)]
-    o = _varlen_op.attend(*rows, lengths, options, sink, "attention within a window")
+    o = _varlen_op.attend(*rows, lengths, options, sink, what)
     if layout == "blhd":
         return o
     o = o.transpose(1, 2)

@@ -56,7 +56,7 @@ def _int32(x):
     return None if x is None else x.to(torch.int32)
 
 
-def attention(q, k, v, causal, p, offset, score, sink, window=()):
+def attention(q, k, v, causal, p, offset, score, sink, window=(), invariant=False):
     """[batch, heads, j, dim], with the offsets of q. `window`: as _rules.window_of says."""
     from ._varlen import varlen_attention  # which needs _attention
 
@@ -68,7 +68,7 @@ def attention(q, k, v, causal, p, offset, score, sink, window=()):
     most = (rows[0].shape[0], rows[1].shape[0])
     used = {"seqused_q": _int32(q.lengths()), "seqused_k": _int32(k.lengths())}
     options = {"causal": causal, "p": p, "offset": offset, "score": score or None, "sink": sink}
-    options |= _rules.window_options(window)
+    options |= {"invariant": invariant, **_rules.window_options(window)}
     o = varlen_attention(*rows, starts_q, starts_k, *most, **options, **used)
     nested = torch.nested.nested_tensor_from_jagged(o, offsets=q.offsets(), lengths=q.lengths())
     return nested.transpose(1, 2)

@@ -28,6 +28,7 @@ def attention_with_kv_cache(
     window_sinks: int = 0,
     prefix: int = 0,
     chunk: int = 0,
+    invariant: bool = False,
 ) -> torch.Tensor:
     """lssar.attention of new queries against caches of keys and values; not differentiable.
 
@@ -40,7 +41,8 @@ def attention_with_kv_cache(
             [batch], int32, or one number for all. None: `room`, or 0 if k is given. A tensor on a
             GPU is not checked here, because the look would wait: with a bad length o is all 0.
         causal: the last query sees all keys of its entry, and each query before it one less.
-        p, offset, score, sink, window_size, window_sinks, prefix, chunk: as for lssar.attention.
+        p, offset, score, sink, window_size, window_sinks, prefix, chunk, invariant: as for
+            lssar.attention.
 
     Returns [batch, length, heads, dv]. Keys beyond an entry's length are not read.
 
@@ -48,7 +50,7 @@ def attention_with_kv_cache(
     """
     score, p = _rules.score_of(score, p)
     window = _rules.window_of(window_size, window_sinks, prefix, chunk)
-    options = Options(causal, p, offset, score, window)
+    options = Options(causal, p, offset, score, window, _rules.flag("invariant", invariant))
     check_tensors(q, k_cache, v_cache, 4, options, sink)
     batch, room = k_cache.shape[:2]
     used = _cache_lengths(q, k, v, k_cache, v_cache, cache_seqlens)

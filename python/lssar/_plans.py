@@ -102,8 +102,9 @@ class Context:
 
     def plan(self, key):
         """The plan of key = (training, dtype, head_dim, head_dim_v, heads, kv_heads, causal, p,
-        offset, score, alignment), and behind it for calls of sequences True and the window; dtype one
-        of _structs.DTYPE_*, score and window as _rules.score_of and window_of say; not prepared."""
+        offset, score, alignment), and behind it for calls of sequences True, the window, and
+        whether it is invariant; dtype one of _structs.DTYPE_*, score and window as _rules.score_of
+        and window_of say; not prepared."""
         plan = self._plans.get(key)
         if plan is None:
             with self._lock:
@@ -147,6 +148,7 @@ def _problem(
     alignment,
     varlen=False,
     window=(),
+    invariant=False,
 ):
     left, right, sinks, prefix, chunk = window or (0,) * 5
     return _structs.sized(
@@ -171,6 +173,7 @@ def _problem(
         window_sinks=sinks,
         prefix=prefix,
         chunk=chunk,
+        invariant=int(invariant),
     )
 
 

@@ -167,6 +167,13 @@ def window_of(window_size, window_sinks, prefix, chunk):
     return () if window == (-1, -1, 0, 0, 0) else window
 
 
+def flag(name, value):
+    """A bool, as it is."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name}: {value!r}; must be True or False")
+    return value
+
+
 def window_options(window):
     """The keywords of lssar.attention from which window_of made `window`."""
     if not window:

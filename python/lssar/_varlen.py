@@ -67,6 +67,7 @@ def varlen_attention(
     window_sinks: int = 0,
     prefix: int = 0,
     chunk: int = 0,
+    invariant: bool = False,
 ) -> torch.Tensor:
     """lssar.attention over sequences that are packed one after another, differentiable once.
 
@@ -84,6 +85,7 @@ def varlen_attention(
         seqused_q, seqused_k: [sequences], int32: how many rows of each sequence are used, from its
             first on. None: all.
         window_size, window_sinks, prefix, chunk: as for lssar.attention, in the row's own sequence.
+        invariant: as for lssar.attention.
 
     Returns [total_q, heads, dv] in the dtype of q. Rows that are in no sequence are 0, and so are
     gradients of such rows.
@@ -94,7 +96,7 @@ def varlen_attention(
     if all(isinstance(x, torch.Tensor) for x in (q, k, v)):
         q, k, v = _attention.follow_autocast(q, k, v)
     window = _rules.window_of(window_size, window_sinks, prefix, chunk)
-    options = Options(causal, p, offset, score, window)
+    options = Options(causal, p, offset, score, window, _rules.flag("invariant", invariant))
     check_tensors(q, k, v, 3, options, sink)
     if not isinstance(cu_seqlens_q, torch.Tensor) or cu_seqlens_q.dim() != 1:
         raise TypeError(f"cu_seqlens_q: {cu_seqlens_q!r}; must be a torch.Tensor [sequences + 1]")

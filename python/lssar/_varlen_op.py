@@ -1,5 +1,5 @@
 """Calls of sequences of their own lengths, differentiable: the library's "Sequences" (lssar.h). Also
-calls of one length within a window.
+calls of one length within a window, and those that are invariant.
 
 As in _op there are two ways to the same kernels: an autograd.Function for plain calls, and operators,
 for torch 2.5 and later, where something looks at operators: torch.compile, modes, torch.func.vmap.
@@ -19,6 +19,7 @@ class Options(NamedTuple):
     offset: float
     score: str
     window: Sequence[int] = ()  # as _rules.window_of says
+    invariant: bool = False
 
 
 class Lengths(NamedTuple):
@@ -108,6 +109,7 @@ def _run(name, q, k, v, lengths, options, sink, saved=None, **more):
     alignment = _alignment((q, k, v, *more.values()))
     varlen, window = lengths.are_given(), tuple(options.window)
     key = (name != "forward", *_problem(q, k, v, options), alignment, varlen, window)
+    key += (options.invariant,)
     plan = _plans.plan(q.device.type, q.device.index or 0, key)
     _launch.prepare(plan, q.device.type)
     sizes = (lengths.batch, q.shape[-2], k.shape[-2], lengths.max_q, lengths.max_k)
@@ -236,10 +238,10 @@ def _define_operators():
     def forward_train(
         q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sink: Maybe, cu_q: Maybe, cu_k: Maybe,
         used_q: Maybe, used_k: Maybe, batch: int, max_q: int, max_k: int, causal: bool, p: int,
-        offset: float, score: str, window: List[int],
+        offset: float, score: str, window: List[int], invariant: bool = False,
     ) -> Tensors:  # fmt: skip
         lengths = Lengths(batch, max_q, max_k, cu_q, cu_k, used_q, used_k)
-        options = Options(causal, p, offset, score, window)
+        options = Options(causal, p, offset, score, window, invariant)
         return _forward("forward_train", q, k, v, lengths, options, sink)
 
     @forward_train.register_fake
@@ -252,10 +254,10 @@ def _define_operators():
         grad_o: torch.Tensor, saved: torch.Tensor, q: torch.Tensor, k: torch.Tensor,
         v: torch.Tensor, sink: Maybe, cu_q: Maybe, cu_k: Maybe, used_q: Maybe, used_k: Maybe,
         batch: int, max_q: int, max_k: int, causal: bool, p: int, offset: float, score: str,
-        window: List[int],
+        window: List[int], invariant: bool = False,
     ) -> Grads:  # fmt: skip
         lengths = Lengths(batch, max_q, max_k, cu_q, cu_k, used_q, used_k)
-        options = Options(causal, p, offset, score, window)
+        options = Options(causal, p, offset, score, window, invariant)
         grads = _backward(grad_o, saved, q, k, v, lengths, options, sink)
         return grads if sink is not None else (*grads, q.new_empty(0))
 

@@ -5,6 +5,9 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <utility>
+
+#include <nlohmann/json.hpp>
 
 #include "cache/store.h"
 #include "compile/compiler.h"
@@ -117,6 +120,19 @@ Result<const DeviceModule*> load(const KernelSource& source, const std::string& 
   return kept.emplace(key, std::move(module)).first->second.get();
 }
 
+// The source that was emitted last is kept, because tests often repeat a kernel with other lengths.
+Result<KernelSource> emit_once(const Problem& problem, const Schedule& schedule,
+                               const Target& target) {
+  static auto& kept = *new std::pair<std::string, KernelSource>;
+  const std::string key =
+      to_json(problem).dump() + to_json(schedule).dump() + target.name();
+  if (kept.first != key) {
+    LSSAR_ASSIGN_OR_RETURN(KernelSource source, emit_kernel(problem, schedule, target));
+    kept = {key, std::move(source)};
+  }
+  return kept.second;
+}
+
 struct FreeBytes {
   void operator()(std::byte* memory) const { std::free(memory); }
 };
@@ -180,7 +196,7 @@ class Call {
   Status launch(const std::string& target_name, const Problem& problem) {
     LSSAR_ASSIGN_OR_RETURN(const Target target, target_from_name(target_name));
     const Schedule schedule = run_.schedule ? *run_.schedule : default_schedule(problem, target);
-    LSSAR_ASSIGN_OR_RETURN(const KernelSource source, emit_kernel(problem, schedule, target));
+    LSSAR_ASSIGN_OR_RETURN(const KernelSource source, emit_once(problem, schedule, target));
     LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout,
                            workspace_layout(problem, schedule, sizes_));
     LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved, saved_bytes(problem, schedule, sizes_));
