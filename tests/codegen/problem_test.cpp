@@ -166,17 +166,30 @@ TEST(Problem, PrintsItsWindow) {
             "seq anyxany batch 1 heads 1/1");
 }
 
+// The caller merges ranges, so the library cannot promise an order.
+TEST(Problem, RangesAreNotInvariant) {
+  Problem problem;
+  problem.invariant = true;
+  EXPECT_TRUE(validate(problem).ok());
+  EXPECT_EQ(to_string(problem).substr(0, 24), "forward full invariant b");
+  problem.pass = Pass::kRowSums;
+  EXPECT_EQ(validate(problem).message(),
+            "pass = row-sums: not with invariant; allowed are forward, forward-train and backward");
+}
+
 // So sources, captures and tables without a window are what they were before windows.
 TEST(ProblemJson, LeavesDefaultsOfWindowsOut) {
   Problem problem;
   const json plain = to_json(problem);
-  for (const char* name : {"window_left", "window_right", "window_sinks", "prefix", "chunk"})
+  for (const char* name :
+       {"window_left", "window_right", "window_sinks", "prefix", "chunk", "invariant"})
     EXPECT_FALSE(plain.contains(name)) << name;
   problem.window_left = 0;
   problem.window_right = 7;
   problem.window_sinks = 1;
   problem.prefix = 2;
   problem.chunk = 3;
+  problem.invariant = true;
   const Result<Problem> back = problem_from_json(json::parse(to_json(problem).dump()));
   ASSERT_TRUE(back.ok()) << back.status().to_string();
   EXPECT_TRUE(*back == problem);

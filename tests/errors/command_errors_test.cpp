@@ -90,6 +90,15 @@ TEST_F(CommandErrors, BadWindow) {
   expect_failure(command_.run({"emit", "--chunk=-1"}), 2, "whole numbers from 0 to 2147483647");
 }
 
+TEST_F(CommandErrors, GpusAreNotInvariant) {
+  expect_failure(command_.run({"emit", "--invariant", "--target", "sm_90a"}), 2,
+                 "invariant = true: is for the cpu device so far; allowed is false on sm_90a");
+  expect_failure(command_.run({"prepare", "--invariant", "--device", "virtual"}), 2,
+                 "invariant = true: is for the cpu device so far");
+  expect_failure(command_.run({"tune", "--invariant", "--device", "cpu", "--seq", "64"}), 3,
+                 "invariant = true: not searched");
+}
+
 TEST_F(CommandErrors, HopperRefusesAWindow) {
   expect_failure(command_.run({"emit", "--window", "5,0", "--target", "sm_90a", "--schedule",
                                R"({"variant": "hopper"})"}),

@@ -144,6 +144,16 @@ TEST_F(PlanErrors, Windows) {
   EXPECT_FAILS(create(), INVALID_ARGUMENT, "problem.reserved3 = 1: allowed are 0");
 }
 
+TEST_F(PlanErrors, Invariant) {
+  problem_.invariant = 2;
+  EXPECT_FAILS(create(), INVALID_ARGUMENT, "invariant = 2: allowed are 0 and 1");
+  problem_.invariant = 1;
+  problem_.reserved4 = 1;
+  EXPECT_FAILS(create(), INVALID_ARGUMENT, "problem.reserved4 = 1: allowed are 0");
+  problem_.reserved4 = 0;
+  EXPECT_FAILS(create(), INVALID_ARGUMENT, "invariant = true: is for the cpu device so far");
+}
+
 TEST_F(PlanErrors, ScheduleThatIsNotJson) {
   const lssar_plan_options options = with_schedule("{\"forward\": ");
   options_ = &options;
