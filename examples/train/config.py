@@ -11,6 +11,7 @@ from typing import Any, Optional, Union
 from .fields import Choice, ConfigError, Flag, Number, Powers, Text, Whole, field, section_of
 
 DATA_SOURCES = ("made", "text", "shards", "passkey", "recall", "shapes", "orbits")
+_GROWING = ("made", "passkey", "recall")  # sources with data.shortest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,9 +156,23 @@ class Config:
         for name in ("train", "validation"):
             if source in ("text", "shards") and not getattr(self.data, name):
                 raise ConfigError(f"data.{name}: ''; data.source {source} needs a file's name")
+        self._check_shortest()
         if self.train.warmup > self.train.steps:
             raise ConfigError(
                 f"train.warmup: {self.train.warmup}; must be at most train.steps, {self.train.steps}"
+            )
+
+    def _check_shortest(self) -> None:
+        shortest, longest = self.data.shortest, self.model.length
+        if not shortest:
+            return
+        if self.data.source not in _GROWING:
+            sources = ", ".join(_GROWING)
+            raise ConfigError(f"data.shortest: {shortest}; must be 0 where data.source is not {sources}")
+        times, rest = divmod(longest, shortest)
+        if rest or times & (times - 1):
+            raise ConfigError(
+                f"data.shortest: {shortest}; must be model.length, {longest}, over a power of 2"
             )
 
     def to_json(self) -> dict[str, Any]:

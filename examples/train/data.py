@@ -23,7 +23,6 @@ from .shards import Shards, count_windows
 
 Batch = tuple[torch.Tensor, torch.Tensor]
 _TRAIN, _VALIDATION = 0, 1
-_GROWING = ("made", "passkey", "recall")  # sources with data.shortest
 
 
 class Data:
@@ -148,23 +147,12 @@ def _check(config: Config, length: int) -> None:
             )
 
 
-def _check_shortest(config: Config) -> None:
-    shortest, longest = config.data.shortest, config.model.length
-    if shortest and config.data.source not in _GROWING:
-        sources = ", ".join(_GROWING)
-        raise ConfigError(f"data.shortest: {shortest}; must be 0 where data.source is not {sources}")
-    times, rest = divmod(longest, max(1, shortest))
-    if shortest and (rest or times & (times - 1)):
-        raise ConfigError(f"data.shortest: {shortest}; must be model.length, {longest}, over a power of 2")
-    _check(config, shortest or longest)
-
-
 def make(config: Config, length: int = 0, stride: int = 0) -> Data:
     """The data of a config. `length`: of sequences, if not that of training; `stride`: from the start
     of a window of text or shards to that of the next, if not `length`."""
     length = length or config.model.length
-    _check(config, length)
-    _check_shortest(config)
+    for used in (length, config.data.shortest or config.model.length):
+        _check(config, used)
     data, batch, vocab = config.data, config.train.batch, config.model.vocab
     if data.source not in ("shards", "text"):
         return Data(functools.partial(_made_row, config, length), batch)

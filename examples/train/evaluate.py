@@ -36,6 +36,15 @@ def load_model(folder: str) -> tuple[configs.Config, models.Model]:
     return config, model
 
 
+def text_model(model: models.Model) -> models.Transformer:
+    """The model, if it reads sequences of tokens of any length."""
+    if isinstance(model, models.Tracker):
+        raise ConfigError("model.points: true; must be false: newton.py reads models of points")
+    if not isinstance(model, models.Transformer):
+        raise ConfigError("model.family: 'vit'; must be gpt2 or llama, which read any length")
+    return model
+
+
 def count_scored(config: configs.Config) -> int:
     """The targets at the end of a window that are scored, where they are not a task's answers."""
     return max(1, config.model.length // 4)
@@ -65,18 +74,15 @@ def read(
     documents: int = 128,
 ) -> list[dict[str, float]]:
     """At each length the loss in nats per scored target, and the share of targets guessed right."""
-    if isinstance(model, models.Tracker):
-        raise ConfigError("model.points: true; must be false: newton.py reads models of points")
-    if not isinstance(model, models.Transformer):
-        raise ConfigError("model.family: 'vit'; must be gpt2 or llama, which read any length")
+    model = text_model(model)
     model.eval()
     points = []
     for factor in times:
         length = factor * config.model.length
         windows = windows_of(config, max(times) * config.model.length, length)
-        model.rope.stretch(rope, factor)
-        points.append({"times": factor, "length": length, **score(model, windows, length, documents)})
-    model.rope.stretch("none", 1)
+        with model.rope.stretched(rope, factor):
+            found = score(model, windows, length, documents)
+        points.append({"times": factor, "length": length, **found})
     return points
 
 

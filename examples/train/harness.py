@@ -29,8 +29,7 @@ from .harness_model import Checkpoint
 def load(options: argparse.Namespace) -> tuple[Checkpoint, str]:
     """The model of the options, and the file that the tasks of harness_tasks are made of."""
     config, model = evaluate.load_model(options.run)
-    if not isinstance(model, models.Transformer):
-        raise ConfigError(f"{options.run}: no model of text; must be of model.family gpt2 or llama")
+    model = evaluate.text_model(model)
     changes = {"attention": options.attention, "p": options.p}
     changes = {name: value for name, value in changes.items() if value is not None}
     models.read_with(model, **changes)
@@ -54,7 +53,7 @@ def find_tasks(names: list[str], text: str, window: int) -> tuple[list[Any], Tas
 
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
-    """The harness's results, and how many texts were cut."""
+    """The harness's results, and how many requests were cut."""
     lm, text = load(options)
     tasks, manager = find_tasks(options.tasks, text, lm.max_length)
     found = lm_eval.simple_evaluate(
@@ -111,7 +110,7 @@ def main(arguments: Optional[list[str]] = None) -> int:
         return 2
     print(table(found["results"]))
     if found["cut"]:
-        print(f"{found['cut']} texts lost their beginnings: they were longer than the window")
+        print(f"{found['cut']} requests lost their beginnings: they were longer than the window")
     if options.output:
         text = json.dumps(found, indent=1, default=str) + "\n"
         write_whole(options.output, lambda file: file.write(text.encode()))

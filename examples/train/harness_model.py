@@ -80,7 +80,7 @@ class Checkpoint(TemplateLM):
         self.model = model.to(self._device).eval()
         self.model.rope.stretch(rope, times)
         self.max_length = times * config.model.length
-        self.cut = 0  # texts whose beginning did not fit the window
+        self.cut = 0  # requests whose beginning did not fit the window
 
     @property
     def eot_token_id(self) -> int:

@@ -3,10 +3,14 @@
     python -m examples.train.looking run_softmax run_lssar --output figures.json
     lssar report --attention figures.json -o page.html
 
-The same queries are looked at with ever more keys before them: those of the targets that
-examples.train.evaluate scores. At every length each head has the means of lssar.attention_stats:
-entropy, share of the first token, share of live weights. At the shortest and at the longest length it
-has a map of one document, in cells of several queries and keys where the document is long.
+The last queries of each sequence are looked at, a quarter as many as the training length. In texts they
+are the same at every length, with ever more keys before them, and their targets are the scored ones of
+examples.train.evaluate. The tasks passkey and recall have new sequences for each length, and only the
+answers among these queries are scored.
+
+At every length each head has the means of lssar.attention_stats: entropy, share of the first token, share
+of live weights. At the shortest and at the longest length it has a map of one document, in cells of several
+queries and keys where the document is long.
 """
 
 import argparse
@@ -121,24 +125,22 @@ def look(
     documents: int = 64,
     cells: int = 64,
 ) -> dict[str, Any]:
-    """The figures of a model, without its name."""
-    if not isinstance(model, models.Transformer):
-        raise ConfigError("model.family: 'vit'; must be gpt2 or llama, which read any length")
+    """The figures of a model, without its name; without maps if cells is 0."""
+    model = evaluate.text_model(model)
     model.eval()
     trained, rows = config.model.length, evaluate.count_scored(config)
     times = tuple(sorted(set(times)))
     points, maps = [], []
     with _looking(model) as lookers:
         for factor in times:
-            length, is_drawn = factor * trained, factor in (times[0], times[-1])
+            length, is_drawn = factor * trained, cells > 0 and factor in (times[0], times[-1])
             for looker in lookers:
                 looker.start(rows, cells if is_drawn else 0)
             windows = evaluate.windows_of(config, times[-1] * trained, length)
-            model.rope.stretch(rope, factor)
-            found = evaluate.score(model, windows, length, documents)
+            with model.rope.stretched(rope, factor):
+                found = evaluate.score(model, windows, length, documents)
             points.append({**_point(length, rows), "loss": round(found["loss"], 5), **_means(lookers)})
             maps += [_map(lookers, length)] if is_drawn else []
-    model.rope.stretch("none", 1)
     return {
         "attention": _name_of(config.model),
         "model": _text_of(config),

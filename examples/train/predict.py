@@ -9,6 +9,7 @@ between products are left out, so a real step takes longer.
 """
 
 import argparse
+import dataclasses
 import json
 import os
 import pathlib
@@ -17,7 +18,7 @@ import subprocess
 import sys
 from typing import Any, Optional
 
-from . import attention, config as configs
+from . import attention, config as configs, data
 from .fields import ConfigError
 
 PEAK = 989e12  # FLOP/s of an H100 or H200, dense bf16
@@ -92,25 +93,33 @@ def attention_ms(command: str, model: configs.ModelConfig, layer: int, sequences
     return total
 
 
+def step_ms(config: configs.Config, processes: int, command: str, length: int) -> tuple[float, float]:
+    """The products and the attention of a step with sequences of a length."""
+    model, rows = dataclasses.replace(config.model, length=length), config.train.batch // processes
+    micro = config.train.micro_batch or rows
+    products = 1e3 * rows * length * product_flops(model) / (PEAK * PRODUCTS_REACH)
+    layers = {model.power(i): attention_ms(command, model, i, micro) for i in _one_of_each(model)}
+    return products, sum(layers[model.power(i)] for i in range(model.layers)) * (rows // micro)
+
+
 def predict(config: configs.Config, processes: int, command: Optional[str] = None) -> dict[str, Any]:
+    """Memory and steps are those of model.length; the hours have the shorter sequences of data.shortest."""
     model, train = config.model, config.train
-    rows = train.batch // processes
-    micro = train.micro_batch or rows
+    micro = train.micro_batch or train.batch // processes
     weights = parameters(model)
     sharded = processes if train.parallel == "fsdp" else 1
     memory = 16 * weights / sharded + 2 * weights + micro * model.length * activation_bytes(model)
-    products = 1e3 * rows * model.length * product_flops(model) / (PEAK * PRODUCTS_REACH)
-    command = command or find_command()
-    layers = {model.power(i): attention_ms(command, model, i, micro) for i in _one_of_each(model)}
-    attends = sum(layers[model.power(i)] for i in range(model.layers)) * (rows // micro)
-    step = products + attends
+    command, total, begin = command or find_command(), 0.0, 0
+    for length, end in data.stages(config):  # the last one has model.length
+        products, attends = step_ms(config, processes, command, length)
+        total, begin = total + (products + attends) * (end - begin), end
     return {
         "weights": weights,
         "memory_GiB": memory / 2**30,
         "products_ms": products,
         "attention_ms": attends,
-        "step_ms": step,
-        "hours": step * train.steps / 3.6e6,
+        "step_ms": products + attends,
+        "hours": total / 3.6e6,
     }
 
 

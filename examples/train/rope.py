@@ -8,7 +8,9 @@
            scores grow by (1 + 0.1 log factor)^2. Scores of normalised q and k do not see the latter.
 """
 
+import contextlib
 import math
+from typing import Iterator
 
 import torch
 
@@ -35,6 +37,15 @@ class Rope(torch.nn.Module):
             raise ConfigError(f"factor: {factor}; must be 1 or more")
         self.scaling, self.factor = scaling, factor
         self._tables.clear()
+
+    @contextlib.contextmanager
+    def stretched(self, scaling: str, factor: float) -> Iterator[None]:
+        """Stretched within, and as in training after, whatever happens."""
+        self.stretch(scaling, factor)
+        try:
+            yield
+        finally:
+            self.stretch("none", 1)
 
     def frequencies(self) -> torch.Tensor:
         """Radians per position of every pair of dimensions, [dim / 2], in float64."""

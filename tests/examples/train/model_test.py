@@ -2,6 +2,7 @@
 
 import dataclasses
 import unittest
+from unittest import mock
 
 import torch
 from small import CONFIGS, small
@@ -131,7 +132,6 @@ class Predictions(unittest.TestCase):
 
     def test_attention_is_of_the_cost_model(self):
         config = configs.load(CONFIGS / "124M.json", [])
-        one, two = ({}, {})
         command = predict.find_command()
         one = predict.predict(config, 8, command)
         mixed = dataclasses.replace(config.model, p=[0] * 6 + [15] * 6)
@@ -139,6 +139,16 @@ class Predictions(unittest.TestCase):
         self.assertTrue(0 < two["attention_ms"] < one["attention_ms"] < one["products_ms"])
         self.assertAlmostEqual(one["step_ms"], one["attention_ms"] + one["products_ms"])
         self.assertAlmostEqual(one["hours"], one["step_ms"] * 18865 / 3.6e6)
+
+    def test_sequences_that_grow(self):
+        """Half of the tokens are in sequences of 128, so two thirds of the steps are."""
+        config = small(model_length=256, data_shortest=128, train_steps=300)
+        with mock.patch.object(predict, "attention_ms", lambda command, model, layer, rows: model.length):
+            found = predict.predict(config, 1, "lssar")
+        layers = config.model.layers
+        self.assertEqual(found["attention_ms"], 256 * layers)
+        short = found["products_ms"] / 2 + 128 * layers
+        self.assertAlmostEqual(found["hours"], (200 * short + 100 * found["step_ms"]) / 3.6e6)
 
 
 if __name__ == "__main__":
