@@ -124,13 +124,17 @@ def lines_of(runs):
 
 def draw(runs):
     lengths = [point["length"] for point in runs[0]["validation"]]
-    drawn = lines_of(runs)
     axes = Axes(lengths, [point["loss"] for run in runs for point in run["validation"]])
     first = runs[0]
     title = (
         f"A GPT of {first['layers']} layers, trained for {first['steps']} steps on windows of "
         f"{first['length']} bytes"
     )
+    return picture(title, axes, lengths, lines_of(runs))
+
+
+def picture(title, axes, places, drawn):
+    """The SVG of lines, each with name, mean, low and high at the places."""
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
         f'width="{WIDTH}" height="{HEIGHT}" role="img" aria-label="{html.escape(title)}">',
@@ -144,7 +148,7 @@ def draw(runs):
     ends = sorted(range(len(drawn)), key=lambda i: axes.y(drawn[i].mean[-1]))
     for i in ends:
         line, color = drawn[i], COLORS[i % len(COLORS)]
-        points = [(axes.x(length), axes.y(loss)) for length, loss in zip(lengths, line.mean)]
+        points = [(axes.x(place), axes.y(value)) for place, value in zip(places, line.mean)]
         lines += [
             f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{axes.y(low):.1f}" y2="{axes.y(high):.1f}" '
             f'stroke="{color}" stroke-width="1.5"/>'
