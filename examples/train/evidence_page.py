@@ -1,15 +1,17 @@
-"""Writes docs/extrapolation.md and its plots from the finished runs."""
+"""Writes docs/extrapolation.md, its plots and docs/newton.md from the finished runs."""
 
-import json
 import pathlib
 import statistics
 from typing import Any, Callable, Optional, Sequence
 
-from ..gpt import plot
-from . import precision, step_time
-from .evidence_claims import claims
-from .evidence_runs import GROUPS, SEEDS, TABLES, Spec
+from . import newton, precision, step_time
+from .evidence_claims import claims, count
+from .evidence_files import SEEDS, Item, cell, fill, table
+from .evidence_list import MEASUREMENTS
+from .evidence_plots import plots
+from .evidence_runs import GROUPS, TABLES
 from .evidence_tables import COLUMNS, comparison, grid
+from .evidence_values import LENGTH, Runs
 
 TITLES = {
     "softmax": "softmax",
@@ -34,8 +36,6 @@ TITLES = {
     "relu_sqrt_length": "ReLU over √(N / 2)",
 }
 Rows = Sequence[tuple[str, Optional[int]]]  # attentions, and the p they are read with
-PLOTTED = ("softmax", "softmax_entropy", "lssa", "lssar_p3", "lssar_p15")
-PLOT_TITLES = {"softmax_entropy": "softmax, log N"}  # what has room beside a line
 PAPER = """| length | 1K (1 x) | 2K | 4K | 8K |
 | --- | --- | --- | --- | --- |
 | softmax | 3.19 | 4.17 | 5.45 | 6.28 |
@@ -59,132 +59,124 @@ def title_of(attention: str, p: Optional[int] = None) -> str:
     return name if p is None else f"{name}; read with p = {p}"
 
 
-class Runs:
-    """The finished runs, by group and attention."""
-
-    def __init__(self, runs: list[dict[str, Any]]) -> None:
-        self.runs = runs
-
-    def of(self, group: str, attention: str) -> list[dict[str, Any]]:
-        return [run for run in self.runs if (run["group"], run["attention"]) == (group, attention)]
-
-    def values(
-        self, group: str, attention: str, key: str, p: Optional[int] = None, rope: str = "none"
-    ) -> list[list[float]]:
-        """For each seed the values of `key`, loss or accuracy, at every length."""
-        found = []
-        for run in self.of(group, attention):
-            for reading in run["readings"]:
-                if (reading["p"], reading["rope"]) == (p, rope):
-                    found.append([point[key] for point in reading["points"]])
-        return found
-
-    def norms(self, attention: str) -> list[list[float]]:
-        """For each seed the norms of the gradient. The warm-up has its own: the last two thirds count."""
-        curves = [run["curve"] for run in self.of("stability", attention)]
-        return [[row[2] for row in curve[len(curve) // 3 :]] for curve in curves]
-
-
-def cell(column: tuple[float, ...]) -> str:
-    """Mean, and the least and the largest of several."""
-    mean = f"{statistics.fmean(column):.3f}"
-    return mean if len(column) == 1 else f"{mean} ({min(column):.3f} to {max(column):.3f})"
-
-
-def table(runs: Runs, group: str, key: str, rows: Rows, rope: str = "none") -> str:
+def by_length(runs: Runs, group: str, key: str, rows: Rows, rope: str = "none") -> str:
     """A row for each (attention, p it is read with) that has runs, a column for each length."""
-    times, length = GROUPS[group].times, 64
-    head = [f"{length * t} ({t} x)" for t in times]
-    lines = ["| | seeds | " + " | ".join(head) + " |", "| --- " * (len(head) + 2) + "|"]
+    made = []
     for attention, p in rows:
         values = runs.values(group, attention, key, p, rope)
         if values:
-            cells = [str(len(values)), *(cell(column) for column in zip(*values))]
-            lines.append(f"| {title_of(attention, p)} | " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n" if len(lines) > 2 else "No run is done yet.\n"
+            made.append([title_of(attention, p), str(len(values)), *map(cell, zip(*values))])
+    return table(["", "seeds", *(f"{LENGTH * t} ({t} x)" for t in GROUPS[group].times)], made)
 
 
 def stability_table(runs: Runs) -> str:
-    lines = ["| | seeds | loss at the end | median norm | largest norm |", "| --- " * 5 + "|"]
+    rows = []
     for attention in GROUPS["stability"].attentions:
-        curves = [run["curve"] for run in runs.of("stability", attention)]
-        if curves:
-            norms = runs.norms(attention)
-            ends = cell(tuple(curve[-1][1] for curve in curves))
-            middle, top = cell(tuple(map(statistics.median, norms))), cell(tuple(map(max, norms)))
-            lines.append(f"| {title_of(attention)} | {len(curves)} | {ends} | {middle} | {top} |")
-    return "\n".join(lines) + "\n" if len(lines) > 2 else "No run is done yet.\n"
+        norms = runs.norms(attention)
+        if norms:
+            columns = [runs.last_losses(attention)]
+            columns += [[of(x) for x in norms] for of in (statistics.median, max)]
+            rows.append([title_of(attention), str(len(norms)), *map(cell, columns)])
+    return table(("", "seeds", "loss at the end", "median norm", "largest norm"), rows)
 
 
-def loss_plot(runs: Runs) -> Optional[str]:
-    """The plot of loss by length, or None without a run."""
-    drawn = []
-    for attention in PLOTTED:
-        for values in runs.values("length", attention, "loss"):
-            points = [{"length": 64 * t, "loss": x} for t, x in zip(GROUPS["length"].times, values)]
-            name = PLOT_TITLES.get(attention) or title_of(attention)
-            drawn.append({"name": name, "validation": points})
-    if not drawn:
-        return None
-    first = next(run["config"] for run in runs.runs if run["group"] == "length")
-    sizes = {"layers": first["model"]["layers"], "steps": first["train"]["steps"], "length": 64}
-    return plot.draw([{**run, **sizes} for run in drawn])
+def looking_table(runs: Runs) -> str:
+    """Means over the heads at the ends of the lengths, and the head that gives the first token most."""
+    times = GROUPS["looking"].times
+    ends, rows = (times[0], times[-1]), []
+    for attention in GROUPS["looking"].attentions:
+        entropies = runs.looked(attention, "entropy")
+        if entropies:
+            columns = [[statistics.fmean(x[i]) for x in entropies] for i in (0, -1)]
+            columns.append(runs.entropy_growth(attention))
+            columns += [runs.live(attention, t) for t in ends]
+            columns += [runs.most_on_first(attention, t) for t in ends]
+            rows.append([title_of(attention), str(len(entropies)), *map(cell, columns)])
+    at = [f"at {LENGTH * t}" for t in ends]
+    return table(["", "seeds", f"entropy {at[0]}", at[1], "growth per nat of log N", f"live {at[0]}", at[1],
+                  f"most on the first {at[0]}", at[1]], rows)  # fmt: skip
 
 
-def measured(path: pathlib.Path, table_of: Callable[[dict[str, Any]], str]) -> str:
-    """The table of a measurement's file."""
-    if not path.exists():
-        return "Not measured yet.\n"
-    return table_of(json.loads(path.read_text(encoding="utf-8")))
+def measured(runs: Runs, group: str, table_of: Callable[[dict[str, Any]], str]) -> str:
+    """The table of a measurement."""
+    found = runs.of(group)
+    return table_of(found[0]) if found else "Not measured yet.\n"
 
 
-def list_of_runs(runs: Runs, listed: list[Spec]) -> str:
-    """Every run of the list: its loss at the training length, or that it is missing."""
-    done = {run["name"]: run["readings"][0]["points"][0]["loss"] for run in runs.runs}
-    lines = ["| run | " + " | ".join(f"seed {s}" for s in SEEDS) + " |", "| --- " * 4 + "|"]
-    for group in GROUPS:
-        for attention in GROUPS[group].attentions:
-            names = [spec.name for spec in listed if (spec.group, spec.attention) == (group, attention)]
-            cells = [f"{done[n]:.3f}" if n in done else "missing" for n in names]
-            if names:
-                lines.append(f"| {group}: {title_of(attention)} | " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+def _result(run: dict[str, Any]) -> str:
+    """A run in one number: the loss at the training length; of orbits the last training loss."""
+    if run["group"] == newton.GROUP:
+        return f"{run['curve'][-1][1]:.1e}"
+    points = run["points"] if "points" in run else run["readings"][0]["points"]
+    return f"{points[0]['loss']:.3f}"
 
 
-def write_page(path: pathlib.Path, listed: list[Spec], finished: list[dict[str, Any]]) -> None:
-    """Writes the page, and its plot into the folder evidence beside it."""
+def list_of_runs(runs: Runs, listed: Sequence[Item]) -> str:
+    """Every run of the list: what came out, or that it is missing."""
+    done = {run["name"]: _result(run) for run in runs.runs if run["group"] not in MEASUREMENTS}
+    rows: dict[str, list[str]] = {}
+    for item in listed:
+        if item.group not in MEASUREMENTS:
+            title = f"{item.group}: {title_of(getattr(item, 'attention'))}"
+            rows.setdefault(title, []).append(done.get(item.name, "missing"))
+    return table(["run", *(f"seed {s}" for s in SEEDS)], [[title, *cells] for title, cells in rows.items()])
+
+
+def list_of_measurements(runs: Runs, listed: Sequence[Item]) -> str:
+    rows = []
+    for item in listed:
+        if item.group in MEASUREMENTS:
+            link = f"[{item.file}](evidence/{item.file})"
+            rows.append([item.name, link if runs.of(item.group) else "missing"])
+    return table(("measurement", "file"), rows)
+
+
+def times(runs: Runs) -> dict[str, str]:
+    """How long the runs took, for a sentence."""
+    seconds = sorted(run["train_seconds"] for run in runs.runs if "train_seconds" in run) or [0.0]
+    return {
+        "trained": str(len(seconds)),
+        "hours": f"{sum(seconds) / 3600:.1f}",
+        "median_seconds": f"{statistics.median(seconds):.0f}",
+        "longest_minutes": f"{seconds[-1] / 60:.0f}",
+    }
+
+
+def write_pages(output: pathlib.Path, listed: Sequence[Item], finished: list[dict[str, Any]]) -> None:
+    """Writes the pages, and the plots into the folder evidence beside them."""
     runs = Runs(finished)
     own = [(attention, None) for attention in GROUPS["length"].attentions]
     reread = [(a, p) for a in ("softmax", "softmax_entropy", "lssa") for p in (None, 3, 15)]
     few = [(attention, None) for attention in GROUPS["passkey"].attentions]
-    drawn, image, evidence = loss_plot(runs), "", path.parent / "evidence"
-    if drawn:
-        evidence.mkdir(exist_ok=True)
-        (evidence / "loss_by_length.svg").write_text(drawn, encoding="utf-8")
-        image = "![Loss by length](evidence/loss_by_length.svg)\n"
+    evidence = output / "evidence"
+    evidence.mkdir(exist_ok=True)
+    for name, svg in plots(runs).items():
+        (evidence / f"{name}.svg").write_text(svg, encoding="utf-8")
     parts = {
         "done": str(len(finished)),
         "all": str(len(listed)),
-        "image": image,
-        "length": table(runs, "length", "loss", own),
-        "ntk": table(runs, "length", "loss", own, rope="ntk"),
-        "reread": table(runs, "length", "loss", [*reread, ("lssar_p3", None), ("lssar_p15", None)]),
-        "passkey": table(runs, "passkey", "accuracy", few),
-        "passkey_reread": table(runs, "passkey", "accuracy", reread),
-        "recall": table(runs, "recall", "accuracy", few),
-        "recall_ntk": table(runs, "recall", "accuracy", few, rope="ntk"),
-        "recall_reread": table(runs, "recall", "accuracy", reread),
-        "recall_reread_ntk": table(runs, "recall", "accuracy", reread, rope="ntk"),
+        **times(runs),
+        "length": by_length(runs, "length", "loss", own),
+        "ntk": by_length(runs, "length", "loss", own, rope="ntk"),
+        "reread": by_length(runs, "length", "loss", [*reread, ("lssar_p3", None), ("lssar_p15", None)]),
+        "passkey": by_length(runs, "passkey", "accuracy", few),
+        "passkey_reread": by_length(runs, "passkey", "accuracy", reread),
+        "recall": by_length(runs, "recall", "accuracy", few),
+        "recall_ntk": by_length(runs, "recall", "accuracy", few, rope="ntk"),
+        "recall_reread": by_length(runs, "recall", "accuracy", reread),
+        "recall_reread_ntk": by_length(runs, "recall", "accuracy", reread, rope="ntk"),
         "stability": stability_table(runs),
-        "precision": measured(evidence / "precision" / "cpu.json", precision.table),
-        "step_time": measured(evidence / "step_time" / "cpu.json", step_time.table),
-        "claims": claims(runs.values, runs.norms),
+        "looking": looking_table(runs),
+        "precision": measured(runs, "precision", precision.table),
+        "step_time": measured(runs, "step_time", step_time.table),
+        "claims": claims(runs),
+        "verdicts": count(runs),
         "paper": PAPER,
         **{f"table{number}": grid(runs.values, number, title_of) for number in TABLES},
         **{f"ranks_{group}": comparison(runs.values, group) for group in COLUMNS},
         "runs": list_of_runs(runs, listed),
+        "measurements": list_of_measurements(runs, listed),
     }
-    text = (pathlib.Path(__file__).parent / "extrapolation.md.in").read_text(encoding="utf-8")
-    for name, value in parts.items():
-        text = text.replace(f"@{name}@", value.rstrip("\n"))
-    path.write_text(text, encoding="utf-8")
+    (output / "extrapolation.md").write_text(fill("extrapolation.md.in", parts), encoding="utf-8")
+    of_newton = sum(item.group == newton.GROUP for item in listed)
+    newton.write_page(output / "newton.md", runs.of(newton.GROUP), of_newton)

@@ -1,4 +1,4 @@
-"""The runs of examples.train.evidence: which there are, and how one of them is made.
+"""The runs of texts and tasks behind docs/extrapolation.md: which there are, and how one of them is made.
 
 A group is a question. Its runs differ in the attention and in the seed, and in nothing else.
 """
@@ -10,14 +10,12 @@ import subprocess
 import tempfile
 from typing import Any, Iterator
 
-import lssar
 import torch
 
-from . import config as configs, evaluate, model as models, train
+from . import config as configs, evaluate, looking, model as models, train
+from .evidence_files import ROOT, SEEDS, software
 from .log import Log
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-SEEDS = (1, 2, 3)
 _PLAIN = "scale=inv_sqrt_dim,qk_norm=false"  # of scores, as softmax has it
 _ACTIVATIONS = ("relu_squared", "relu6", "gelu", "softplus", "mish")
 # Names of attentions on the page: model.attention and model.p.
@@ -46,8 +44,9 @@ ATTENTIONS: dict[str, tuple[str, int]] = {
     "relu_length": (f"{_PLAIN},phi=relu,normalizer=length", 0),
     "relu_sqrt_length": (f"{_PLAIN},phi=relu,normalizer=sqrt_length", 0),
 }
-_ALL = tuple(ATTENTIONS)[:10]
-_FEW = ("softmax", "softmax_entropy", "lssa", "lssar_p3", "lssar_p15", "softmax_p15")
+_OF_TEXT = ("softmax", "softmax_entropy", "lssa", "lssar_p3", "lssar_p15", "softmax_p3", "softmax_p15",
+            "sigmoid_l1", "sigmoid_l1_p15", "relu_l1")  # fmt: skip
+_OF_TASKS = ("softmax", "softmax_entropy", "lssa", "lssar_p3", "lssar_p15", "softmax_p15")
 _POWERS = tuple(f"{name}_p{p}" for name in ("lssar", "softmax") for p in (1, 3, 15, 100, 1000))
 # The rows of the paper's tables 1 to 4.
 TABLES: dict[int, tuple[str, ...]] = {
@@ -74,14 +73,15 @@ class Group:
     documents: int = 240
     ropes: tuple[str, ...] = ("none", "ntk")  # how positions are stretched for reading
     rereads: bool = True  # whether _REREAD applies
+    looks: bool = False  # whether looking.py looks at the models, rather than evaluate.py reads them
 
 
 GROUPS = {
-    "length": Group(_ALL, {"source": "text"}),
-    "passkey": Group(_FEW, {"source": "passkey"}, {"vocab": 64}, {"steps": 300}),
+    "length": Group(_OF_TEXT, {"source": "text"}),
+    "passkey": Group(_OF_TASKS, {"source": "passkey"}, {"vocab": 64}, {"steps": 300}),
     # Sequences grow from 16 tokens: those of 64 alone teach a model this small nothing in its time.
     "recall": Group(
-        _FEW,
+        _OF_TASKS,
         {"source": "recall", "pairs": 4, "queries": 8, "shortest": 16},
         {"vocab": 64, "width": 128, "heads": 4, "hidden": 256, "qk_norm": True},
         {"batch": 64, "learning_rate": 0.001, "warmup": 50, "log_every": 20},
@@ -96,16 +96,22 @@ GROUPS = {
         ropes=("none",),
         rereads=False,
     ),
+    # The models of the group length, trained again: their checkpoints are not kept.
+    "looking": Group(
+        ("softmax", "softmax_entropy", "lssa", "lssar_p15"), {"source": "text"}, documents=64, looks=True
+    ),
 }
 
 
 @dataclasses.dataclass(frozen=True)
 class Spec:
-    """One run of the list."""
+    """One run; an Item of evidence_files."""
 
     group: str
     attention: str
     seed: int
+
+    is_alone = False
 
     @property
     def name(self) -> str:
@@ -113,8 +119,13 @@ class Spec:
 
     @property
     def file(self) -> str:
-        """The run's file, relative to the folder of all runs."""
         return f"{self.group}/seed_{self.seed}/{self.attention}.json"
+
+    def is_of(self, run: dict[str, Any], quick: bool) -> bool:
+        return bool(run["config"] == self.config(quick))
+
+    def make(self, quick: bool) -> dict[str, Any]:
+        return make(self, quick)
 
     def config(self, quick: bool) -> dict[str, Any]:
         """The config as JSON; `quick` trains for four steps, to try the program."""
@@ -155,7 +166,7 @@ def make(spec: Spec, quick: bool = False) -> dict[str, Any]:
         rows = Log(config.train.out, run.step).rows()
         curve = [[float(row[x]) for x in ("step", "loss", "gradient_norm")] for row in rows]
         _, model = evaluate.load_model(config.train.out)
-        readings = list(_readings(spec, config, model, quick))
+        found = _found(spec, config, model, quick)
     return {
         "name": spec.name,
         **dataclasses.asdict(spec),
@@ -163,11 +174,9 @@ def make(spec: Spec, quick: bool = False) -> dict[str, Any]:
         "sha256": sums,
         "train_seconds": round(run.seconds, 1),
         "threads": torch.get_num_threads(),
-        "torch": torch.__version__,
-        "lssar": lssar.__version__,
-        "target": lssar.device_info("cpu")["target"],
+        **software(),
         "curve": curve,
-        "readings": readings,
+        **found,
     }
 
 
@@ -177,6 +186,15 @@ def _make_texts(folder: pathlib.Path) -> dict[str, str]:
     subprocess.run(["sh", str(script), str(folder)], check=True, stdout=subprocess.DEVNULL)
     names = ("train", "validation")
     return {x: hashlib.sha256((folder / f"{x}.txt").read_bytes()).hexdigest() for x in names}
+
+
+def _found(spec: Spec, config: configs.Config, model: models.Model, quick: bool) -> dict[str, Any]:
+    """What is seen in a trained model."""
+    group = GROUPS[spec.group]
+    if not group.looks:
+        return {"readings": list(_readings(spec, config, model, quick))}
+    documents = 2 if quick else group.documents
+    return {"points": looking.look(config, model, group.times, documents=documents, cells=0)["points"]}
 
 
 def _readings(

@@ -5,7 +5,8 @@ import math
 import statistics
 from typing import Callable, Optional, Sequence
 
-from .evidence_runs import SEEDS, TABLES
+from .evidence_files import SEEDS, table
+from .evidence_runs import TABLES
 
 # values(group, attention, key): for each seed the values at every length.
 Values = Callable[..., list[list[float]]]

@@ -1,31 +1,20 @@
 """Newton's law from orbits: trains small models on planets' positions, and reads the force out of them.
 
-    python -m examples.train.newton                     makes the missing runs, and docs/newton.md
-    python -m examples.train.newton --attention lssar_p15 --seed 1
-    python -m examples.train.newton --page              the page alone, from the runs that there are
-
-Each finished run is a JSON file in docs/evidence/newton. A run whose config has changed is made again.
-With --work a run that was interrupted goes on from its last checkpoint.
+python -m examples.train.evidence --group newton makes the runs and docs/newton.md.
 """
 
-import argparse
 import dataclasses
-import json
 import pathlib
-import statistics
-import sys
 import tempfile
-from typing import Any, Iterator, Optional
+from typing import Any, Optional
 
-import lssar
 import torch
 
 from . import config as configs, evaluate, force, model as models, train
-from .checkpoint import write_whole
+from .evidence_files import SEEDS, cell, fill, software, table
 from .log import Log
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-SEEDS = (1, 2, 3)
+GROUP = "newton"
 ATTENTIONS = {"softmax": ("softmax", 0, "softmax"), "lssar_p15": ("lssar", 15, "LSSAR, p = 15")}
 # What is read: a name, the length in training lengths, and the axes of the orbits; None: as in training.
 READINGS: dict[str, tuple[int, Optional[tuple[float, float]]]] = {
@@ -36,7 +25,42 @@ READINGS: dict[str, tuple[int, Optional[tuple[float, float]]]] = {
 ORBITS = 96  # of each reading, and as many to fit the probe to
 
 
-def overrides(attention: str, seed: int, quick: bool) -> list[str]:
+@dataclasses.dataclass(frozen=True)
+class Spec:
+    """One run; an Item of evidence_files."""
+
+    attention: str
+    seed: int
+    group = GROUP
+    is_alone = False
+
+    @property
+    def name(self) -> str:
+        return f"{GROUP}_{self.attention}_{self.seed}"
+
+    @property
+    def file(self) -> str:
+        return f"{GROUP}/seed_{self.seed}/{self.attention}.json"
+
+    def is_of(self, run: dict[str, Any], quick: bool) -> bool:
+        """A config field that is younger than the run has its default in it."""
+        try:
+            return configs.from_json(run["config"]) == config_of(self.attention, self.seed, quick)
+        except configs.ConfigError:  # a field that there is no more
+            return False
+
+    def make(self, quick: bool) -> dict[str, Any]:
+        with tempfile.TemporaryDirectory() as folder:
+            return make(self.attention, self.seed, folder, quick)
+
+
+def specs(quick: bool = False) -> list[Spec]:
+    """Every run; with `quick` one."""
+    every = [Spec(attention, seed) for seed in SEEDS for attention in ATTENTIONS]
+    return every[:1] if quick else every
+
+
+def _overrides(attention: str, seed: int, quick: bool) -> list[str]:
     name, p, _ = ATTENTIONS[attention]
     made = [f"model.attention={name}", f"model.p={p}", f"data.seed={seed}", f"train.seed={seed}"]
     return made + (["train.steps=4", "train.warmup=1", "train.log_every=1"] if quick else [])
@@ -44,7 +68,7 @@ def overrides(attention: str, seed: int, quick: bool) -> list[str]:
 
 def config_of(attention: str, seed: int, quick: bool = False) -> configs.Config:
     path = pathlib.Path(__file__).parent / "configs" / "newton.json"
-    return configs.load(path, overrides(attention, seed, quick))
+    return configs.load(path, _overrides(attention, seed, quick))
 
 
 def make(attention: str, seed: int, folder: str, quick: bool = False) -> dict[str, Any]:
@@ -58,15 +82,14 @@ def make(attention: str, seed: int, folder: str, quick: bool = False) -> dict[st
     _, model = evaluate.load_model(folder)
     assert isinstance(model, models.Tracker)
     return {
-        "name": f"{attention}_{seed}",
+        "name": Spec(attention, seed).name,
+        "group": GROUP,
         "attention": attention,
         "seed": seed,
         "config": config.to_json(),
         "train_seconds": round(run.seconds, 1),
         "threads": torch.get_num_threads(),
-        "torch": torch.__version__,
-        "lssar": lssar.__version__,
-        "target": lssar.device_info("cpu")["target"],
+        **software(),
         "curve": curve,
         "probe_position": _rounded(_probe(None, seed, config)),
         "probe_new": _rounded(_probe(new, seed, config)),
@@ -104,101 +127,36 @@ def _rounded(value: float) -> Optional[float]:
     return round(value, 5) if value == value else None  # NaN is no JSON
 
 
-def _is_config(values: dict[str, Any], config: configs.Config) -> bool:
-    """Whether a run's file means this config. A field that is younger than the run has its default."""
-    try:
-        return configs.from_json(values) == config
-    except configs.ConfigError:  # a field that there is no more
-        return False
-
-
-def kept_runs(folder: pathlib.Path) -> Iterator[dict[str, Any]]:
-    """The finished runs whose config is still that of the list, seed by seed."""
-    for seed in SEEDS:
-        for attention in ATTENTIONS:
-            path = folder / f"{attention}_{seed}.json"
-            run = json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
-            if run and _is_config(run["config"], config_of(attention, seed)):
-                yield run
-
-
-def cell(values: list[Optional[float]]) -> str:
-    """Mean, and the least and the largest."""
-    known = [x for x in values if x is not None]
-    if len(known) < len(values):
-        return "none"  # a seed has no law
-    mean = f"{statistics.fmean(known):.3f}"
-    return mean if len(known) == 1 else f"{mean} ({min(known):.3f} to {max(known):.3f})"
-
-
-def table(runs: list[dict[str, Any]], reading: str) -> str:
+def reading_table(runs: list[dict[str, Any]], reading: str) -> str:
     keys = {"error": "error", "exponent": "n of r^-n", "fit_r2": "R^2 of that fit", "probe_r2": "probe's R^2"}
-    lines = ["| | seeds | " + " | ".join(keys.values()) + " |", "| --- " * (len(keys) + 2) + "|"]
+    rows = []
     for attention, (_, _, title) in ATTENTIONS.items():
         of = [run["readings"][reading] for run in runs if run["attention"] == attention]
         if of:
-            cells = [str(len(of)), *(cell([x[key] for x in of]) for key in keys)]
-            lines.append(f"| {title} | " + " | ".join(cells) + " |")
-    return "\n".join(lines) if runs else "No run is done yet."
+            rows.append([title, str(len(of)), *(cell([x[key] for x in of]) for key in keys)])
+    return table(["", "seeds", *keys.values()], rows)
 
 
 def list_of_runs(runs: list[dict[str, Any]]) -> str:
     """Each run: its last training loss, its probe, and two probes to compare it with."""
-    lines = ["| run | loss at the end | probe's R^2: trained | before training | of the position alone |"]
-    lines.append("| --- " * 5 + "|")
+    head = ("run", "loss at the end", "probe's R^2: trained", "before training", "of the position alone")
+    rows = []
     for run in runs:
         own = run["readings"][next(iter(READINGS))]["probe_r2"]
-        probes = f"{own:.3f} | {run['probe_new']:.3f} | {run['probe_position']:.3f}"
-        lines.append(f"| {run['name']} | {run['curve'][-1][1]:.2e} | {probes} |")
-    return "\n".join(lines) if runs else "No run is done yet."
+        probes = [f"{x:.3f}" for x in (own, run["probe_new"], run["probe_position"])]
+        name = f"{ATTENTIONS[run['attention']][2]}, seed {run['seed']}"
+        rows.append([name, f"{run['curve'][-1][1]:.2e}", *probes])
+    return table(head, rows)
 
 
-def write_page(path: pathlib.Path, runs: list[dict[str, Any]]) -> None:
-    text = (pathlib.Path(__file__).parent / "newton.md.in").read_text(encoding="utf-8")
-    tables = (f"{name[0].upper()}{name[1:]}:\n\n{table(runs, name)}" for name in READINGS)
+def write_page(path: pathlib.Path, runs: list[dict[str, Any]], count: int) -> None:
+    """The page of the finished runs, of `count`."""
+    tables = (f"{name[0].upper()}{name[1:]}:\n\n{reading_table(runs, name)}" for name in READINGS)
     true = [run["readings"][name]["true_exponent"] for run in runs for name in READINGS]
     parts = {
-        "done": f"{len(runs)} of {len(SEEDS) * len(ATTENTIONS)}",
-        "tables": "\n\n".join(tables),
-        "true": f"{min(true):.3f} to {max(true):.3f}" if true else "1.997 to 2.005",
+        "done": f"{len(runs)} of {count}",
+        "tables": "\n".join(tables),
+        "true": f"{min(true):.3f} to {max(true):.3f}" if true else "what no run has measured yet",
         "runs": list_of_runs(runs),
     }
-    for name, value in parts.items():
-        text = text.replace(f"@{name}@", value)
-    path.write_text(text, encoding="utf-8")
-
-
-def _make_in(work: Optional[pathlib.Path], folder: pathlib.Path, attention: str, seed: int) -> None:
-    """Makes a run and writes its file; its checkpoints are in work, or go away with it."""
-    name = f"{attention}_{seed}"
-    with tempfile.TemporaryDirectory() as temporary:
-        text = json.dumps(make(attention, seed, str(work / name) if work else temporary)) + "\n"
-    write_whole(folder / f"{name}.json", lambda file: file.write(text.encode()))
-
-
-def parse(arguments: Optional[list[str]]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--attention", nargs="+", choices=ATTENTIONS, default=list(ATTENTIONS))
-    parser.add_argument("--seed", type=int, nargs="+", choices=SEEDS, default=list(SEEDS))
-    parser.add_argument("--page", action="store_true", help="make no run")
-    parser.add_argument("--work", type=pathlib.Path, help="folder of checkpoints")
-    parser.add_argument("--output", type=pathlib.Path, default=ROOT / "docs", help="default docs")
-    return parser.parse_args(arguments)
-
-
-def main(arguments: Optional[list[str]] = None) -> int:
-    options = parse(arguments)
-    torch.set_num_threads(1)  # the numbers of a run depend on it
-    folder = options.output / "evidence" / "newton"
-    folder.mkdir(parents=True, exist_ok=True)
-    done = {run["name"] for run in kept_runs(folder)}
-    for seed in () if options.page else options.seed:
-        for attention in options.attention:
-            if f"{attention}_{seed}" not in done:
-                _make_in(options.work, folder, attention, seed)
-    write_page(options.output / "newton.md", list(kept_runs(folder)))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    path.write_text(fill("newton.md.in", parts), encoding="utf-8")

@@ -8,19 +8,16 @@ definition in float64 on the same rounded inputs. Errors are relative, in L2 nor
 """
 
 import argparse
-import json
 import pathlib
 import sys
-from typing import Any, Optional
+from typing import Any, Optional, Sequence
 
 import lssar
 import torch
 
-from .checkpoint import write_whole
+from .evidence_files import ROOT, SEEDS, table as made_table, write_run
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 KEYS = tuple(2**i for i in range(8, 21, 2))
-SEEDS = (1, 2, 3)
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 TENSORS = ("o", "dq", "dk", "dv")
 ROWS, DIM, P = 8, 32, 15
@@ -43,7 +40,12 @@ def errors(keys: int, dtype: torch.dtype, seed: int) -> list[float]:
     return [((a.double() - b).norm() / b.norm()).item() for a, b in zip(got, wanted)]
 
 
-def measure(keys: tuple[int, ...]) -> dict[str, Any]:
+def settings(keys: Sequence[int]) -> dict[str, Any]:
+    """What says which measurement the JSON file has."""
+    return {"rows": ROWS, "head_dim": DIM, "p": P, "keys": list(keys), "seeds": list(SEEDS)}
+
+
+def measure(keys: Sequence[int]) -> dict[str, Any]:
     """What the JSON file holds: for each type, tensor and number of keys the errors of every seed."""
     found: dict[str, Any] = {}
     for name, dtype in DTYPES.items():
@@ -52,19 +54,17 @@ def measure(keys: tuple[int, ...]) -> dict[str, Any]:
             tensor: [[float(f"{error[i]:.3g}") for error in of_seeds] for of_seeds in of_keys]
             for i, tensor in enumerate(TENSORS)
         }
-    about = {"rows": ROWS, "head_dim": DIM, "p": P, "target": lssar.device_info("cpu")["target"]}
-    return {**about, "keys": keys, "seeds": SEEDS, "errors": found}
+    return {**settings(keys), "target": lssar.device_info("cpu")["target"], "errors": found}
 
 
 def table(found: dict[str, Any]) -> str:
     """A row for each number of keys: the largest error of the seeds."""
     columns = [(name, tensor) for name in found["errors"] for tensor in TENSORS]
-    lines = ["| keys | " + " | ".join(f"{tensor}, {name}" for name, tensor in columns) + " |"]
-    lines.append("| --- " * (len(columns) + 1) + "|")
-    for i, keys in enumerate(found["keys"]):
-        cells = [f"{max(found['errors'][name][tensor][i]):.1e}" for name, tensor in columns]
-        lines.append(f"| {keys} | " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+    rows = (
+        [str(keys), *(f"{max(found['errors'][name][tensor][i]):.1e}" for name, tensor in columns)]
+        for i, keys in enumerate(found["keys"])
+    )
+    return made_table(["keys", *(f"{tensor}, {name}" for name, tensor in columns)], rows)
 
 
 def main(arguments: Optional[list[str]] = None) -> int:
@@ -77,8 +77,7 @@ def main(arguments: Optional[list[str]] = None) -> int:
     if min(options.keys) < 1:
         parser.error("--keys: must be 1 or more")
     found = measure(tuple(options.keys))
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(options.output, lambda file: file.write((json.dumps(found) + "\n").encode()))
+    write_run(options.output, found)
     print(table(found), end="")
     return 0
 

@@ -15,13 +15,11 @@ import sys
 import time
 from typing import Any, Optional, Sequence
 
-import lssar
 import torch
 
 from . import config as configs, train
-from .checkpoint import write_whole
+from .evidence_files import ROOT, software, table as made_table, write_run
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 LENGTHS = (64, 256, 1024, 4096)
 TOKENS, ROUNDS, UNTIMED = 4096, 15, 2
 ATTENTIONS = {"sdpa": None, "softmax": 0, "lssar": 15}  # model.attention and model.p
@@ -58,25 +56,19 @@ def steps_at(length: int, rounds: int, attentions: Sequence[str]) -> dict[str, l
     }
 
 
-def measure(
-    lengths: Sequence[int], rounds: int, threads: Sequence[int], attentions: Sequence[str]
-) -> dict[str, Any]:
+def settings(lengths: Sequence[int], rounds: int, threads: Sequence[int]) -> dict[str, Any]:
+    """What says which measurement the JSON file has."""
+    return {"tokens": TOKENS, "rounds": rounds, "lengths": list(lengths), "threads": list(threads)}
+
+
+def measure(lengths: Sequence[int], rounds: int, threads: Sequence[int]) -> dict[str, Any]:
     """What the JSON file holds: for each number of threads and length the quartiles."""
     before, found = torch.get_num_threads(), []
     for count in threads:
         torch.set_num_threads(count)
-        found.append([steps_at(length, rounds, attentions) for length in lengths])
+        found.append([steps_at(length, rounds, tuple(ATTENTIONS)) for length in lengths])
     torch.set_num_threads(before)
-    return {
-        "tokens": TOKENS,
-        "rounds": rounds,
-        "torch": torch.__version__,
-        "lssar": lssar.__version__,
-        "target": lssar.device_info("cpu")["target"],
-        "lengths": list(lengths),
-        "threads": list(threads),
-        "milliseconds": found,
-    }
+    return {**settings(lengths, rounds, threads), **software(), "milliseconds": found}
 
 
 def _cell(quartiles: Sequence[float]) -> str:
@@ -86,15 +78,12 @@ def _cell(quartiles: Sequence[float]) -> str:
 
 def table(found: dict[str, Any]) -> str:
     """A row for each number of threads and length: medians, quartiles, and SDPA's time over LSSAR's."""
-    names = list(found["milliseconds"][0][0])
-    lines = ["| threads | length | " + " | ".join(TITLES[x] for x in names) + " | SDPA's / LSSAR's |"]
-    lines.append("| --- " * (len(names) + 3) + "|")
+    names, rows = list(found["milliseconds"][0][0]), []
     for threads, of_lengths in zip(found["threads"], found["milliseconds"]):
         for length, steps in zip(found["lengths"], of_lengths):
             ratio = f"{steps['sdpa'][1] / steps['lssar'][1]:.2f}"
-            cells = [str(threads), str(length), *(_cell(steps[name]) for name in names), ratio]
-            lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+            rows.append([str(threads), str(length), *(_cell(steps[name]) for name in names), ratio])
+    return made_table(["threads", "length", *(TITLES[x] for x in names), "SDPA's / LSSAR's"], rows)
 
 
 def main(arguments: Optional[list[str]] = None) -> int:
@@ -110,9 +99,8 @@ def main(arguments: Optional[list[str]] = None) -> int:
         parser.error("--lengths and --threads: must be 1 or more")
     if options.rounds < 2:
         parser.error(f"--rounds: {options.rounds}; must be 2 or more, since quartiles are shown")
-    found = measure(options.lengths, options.rounds, options.threads, tuple(ATTENTIONS))
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(options.output, lambda file: file.write((json.dumps(found) + "\n").encode()))
+    found = measure(options.lengths, options.rounds, options.threads)
+    write_run(options.output, found)
     print(table(found), end="")
     return 0
 

@@ -15,7 +15,18 @@ from small import ROOT, InFolder, small
 import torch
 
 from examples.train import attention as attentions
-from examples.train import evidence, evidence_claims, evidence_page, evidence_runs, evidence_tables
+from examples.train import (
+    evidence,
+    evidence_claims,
+    evidence_files,
+    evidence_list,
+    evidence_page,
+    evidence_plots,
+    evidence_runs,
+    evidence_tables,
+    step_time,
+)
+from examples.train.evidence_values import Runs
 
 HAS_LICENCES = pathlib.Path("/usr/share/common-licenses/MPL-2.0").exists()
 DOCS = ROOT / "docs"
@@ -30,26 +41,38 @@ class Quick(InFolder):
     @unittest.skipUnless(HAS_LICENCES, "/usr/share/common-licenses is not installed")
     def test_makes_what_is_missing(self):
         arguments = ("--quick", "--output", self.folder)
-        self.assertEqual(quiet_main(*arguments), (0, ""))
-        listed = [spec.file for spec in evidence_runs.specs(quick=True)]
-        made = [x.relative_to(self.folder).as_posix() for x in self.folder.rglob("*.json")]
-        self.assertEqual(sorted(made), sorted(listed))
+        with mock.patch.object(step_time, "TOKENS", 64):  # of a step; else the longest part of it
+            self.assertEqual(quiet_main(*arguments), (0, ""))
+            listed = evidence_list.items(quick=True)
+            folder = self.folder / "evidence"
+            made = [x.relative_to(folder).as_posix() for x in folder.rglob("*.json")]
+            self.assertEqual(sorted(made), sorted(item.file for item in listed))
+            page = (self.folder / "extrapolation.md").read_text()
+            self.assertIn("**9 of 9 runs are done.**", page)
+            self.assertNotIn("| missing |", page)
+            self.assertNotIn("No run is done yet", page)
+            self.assertNotIn("Not measured yet", page)
+            self.assertIn("**1 of 1 runs are done.**", (self.folder / "newton.md").read_text())
+            self.check_run(json.loads((folder / listed[0].file).read_text()))
+            # One is lost and two were made with other settings: these are made again.
+            (folder / listed[0].file).unlink()
+            measured = next(x for x in listed if x.group == "precision")
+            for item, old, new in ((listed[2], '"steps": 4', '"steps": 5'), (measured, "1024", "1025")):
+                text = (folder / item.file).read_text()
+                self.assertIn(old, text)
+                (folder / item.file).write_text(text.replace(old, new))
+            with mock.patch.object(evidence, "run_here") as made:
+                self.assertEqual(quiet_main(*arguments)[0], 0)
+        again = [call.args[1].file for call in made.call_args_list]
+        self.assertEqual(again, [x.file for x in (listed[0], listed[2], measured)])
         page = (self.folder / "extrapolation.md").read_text()
-        self.assertIn("**5 of 5 runs are done.**", page)
-        self.assertNotIn("No run is done yet", page)
-        self.check_run(json.loads((self.folder / listed[0]).read_text()))
-        # One is lost and one was made with another config: these two are made again.
-        (self.folder / listed[0]).unlink()
-        old = self.folder / listed[2]
-        old.write_text(old.read_text().replace('"steps": 4', '"steps": 5'))
-        with mock.patch.object(evidence, "run_here") as made:
-            self.assertEqual(quiet_main(*arguments)[0], 0)
-        self.assertEqual([call.args[1].file for call in made.call_args_list], [listed[0], listed[2]])
-        self.assertIn("**3 of 5 runs are done.**", (self.folder / "extrapolation.md").read_text())
+        self.assertIn("**6 of 9 runs are done.**", page)
+        self.assertIn("| precision | missing |", page)
 
     def check_run(self, run):
         self.assertEqual([len(row) for row in run["curve"]], [3] * 4)
         self.assertEqual(len(run["sha256"]["train"]), 64)
+        self.assertGreaterEqual(run["seconds"], run["train_seconds"])
         readings = [(x["p"], x["rope"]) for x in run["readings"]]
         self.assertEqual(readings, [(p, rope) for p in (None, 3, 15) for rope in ("none", "ntk")])
         for reading in run["readings"]:
@@ -64,6 +87,22 @@ class Quick(InFolder):
         with mock.patch.object(evidence, "_start", return_value="its last words"):
             code, said = quiet_main("--output", self.folder, "--group", "passkey")
         self.assertEqual((code, said.count("its last words")), (1, 18))
+
+    def test_a_measurement_has_the_machine_for_itself(self):
+        """It comes after the runs, with all threads; a run has one."""
+        seen = []
+
+        def run(command, env, **_):
+            seen.append((command[-1], env.get("OMP_NUM_THREADS")))
+            return mock.Mock(returncode=0)
+
+        chosen = [x for x in evidence_list.items() if x.group in ("newton", "step_time")]
+        with mock.patch.object(evidence.subprocess, "run", run), mock.patch.dict("os.environ"):
+            evidence.os.environ.pop("OMP_NUM_THREADS", None)
+            with contextlib.redirect_stdout(io.StringIO()):
+                self.assertTrue(evidence.make_missing(self.folder, chosen[::-1], jobs=2, minutes=1))
+        self.assertEqual({threads for _, threads in seen[:6]}, {"1"})
+        self.assertEqual(seen[6:], [("step_time", None)])
 
 
 def made_run(attention, seed, losses, p=None):
@@ -116,7 +155,7 @@ class Tables(unittest.TestCase):
         losses = {"softmax": 2.0, "sigmoid": 1.0, "lssar_p15": 4.0, "softmax_p15": 3.0}
         runs = [grid_run(x, seed, (5 - y, y + 0.1 * seed)) for x, y in losses.items() for seed in (1, 2, 3)]
         runs.append(grid_run("lssa", 1, (0, 0)))  # has no rank, since seeds are missing
-        values = evidence_page.Runs(runs).values
+        values = Runs(runs).values
         rows = evidence_tables.grid(values, 4, evidence_page.title_of).splitlines()[2:]
         self.assertEqual(
             rows[0], "| softmax | 3 | 3.000 (3.000 to 3.000) | 3 | 2.200 (2.100 to 2.300) | 2 | 6.28 |"
@@ -126,88 +165,179 @@ class Tables(unittest.TestCase):
         self.assertEqual(evidence_tables.comparison(values, "tables"),
             "-0.80 for 4 attentions (-0.80, -0.80, -0.80 by seed); 95.8 % of all orders reach it")  # fmt: skip
         self.assertIn("too few", evidence_tables.comparison(values, "length"))
-        none = evidence_page.Runs([]).values
+        none = Runs([]).values
         self.assertIn("No run", evidence_tables.grid(none, 1, evidence_page.title_of))
 
 
 class Page(InFolder):
     def test_is_that_of_the_kept_runs(self):
-        """docs/extrapolation.md is what the files in docs/evidence say."""
+        """The pages and plots are what the files in docs/evidence say."""
         shutil.copytree(DOCS / "evidence", self.folder / "evidence")
-        listed = list(evidence_runs.specs())
-        runs = [evidence.kept_run(self.folder / "evidence", spec, False) for spec in listed]
-        (self.folder / "evidence" / "loss_by_length.svg").unlink(missing_ok=True)
-        evidence_page.write_page(self.folder / "extrapolation.md", listed, [run for run in runs if run])
-        for name in ("extrapolation.md", "evidence/loss_by_length.svg"):
+        names = [f"evidence/{path.name}" for path in (DOCS / "evidence").glob("*.svg")]
+        self.assertEqual(len(names), 4)
+        for name in names:
+            (self.folder / name).unlink()
+        self.assertEqual(quiet_main("--page", "--output", self.folder), (0, ""))
+        for name in ("extrapolation.md", "newton.md", *names):
             self.assertEqual((self.folder / name).read_text(), (DOCS / name).read_text(), name)
 
     def test_kept_runs_are_of_the_list(self):
-        files = {spec.file for spec in evidence_runs.specs()}
-        for path in (DOCS / "evidence").glob("*/seed_*/*.json"):
+        files = {item.file for item in evidence_list.items()}
+        for path in (DOCS / "evidence").rglob("*.json"):
             self.assertIn(path.relative_to(DOCS / "evidence").as_posix(), files)
+
+    def test_models_that_are_looked_at_are_those_of_the_text(self):
+        """They were trained again, with the same weights: curves are equal to the last digit."""
+        folder, seen = DOCS / "evidence", 0
+        for item in evidence_list.items():
+            run = evidence.kept_run(folder, item, False) if item.group == "looking" else None
+            if run:
+                other = evidence_files.read_run(folder / item.file.replace("looking/", "length/"))
+                self.assertEqual((run["config"], run["sha256"]), (other["config"], other["sha256"]))
+                self.assertEqual(run["curve"], other["curve"], item.name)
+                seen += 1
+        self.assertEqual(seen, 12)
 
     def test_tables(self):
         runs = [made_run("softmax", seed, [2, 3, 4, 5, 5 + seed]) for seed in (1, 2, 3)]
         rows = [("softmax", None), ("lssa", None)]
-        table = evidence_page.table(evidence_page.Runs(runs), "length", "loss", rows)
+        table = evidence_page.by_length(Runs(runs), "length", "loss", rows)
         wanted = "| softmax | 3 | " + " | ".join(f"{x}.000 ({x}.000 to {x}.000)" for x in (2, 3, 4, 5))
         self.assertEqual(table.splitlines()[2:], [wanted + " | 7.000 (6.000 to 8.000) |"])
 
-    def test_claims(self):
+    def test_times(self):
+        runs = [{"group": "a", "name": str(x), "train_seconds": x} for x in (60, 1800, 5340)]
+        self.assertEqual(evidence_page.times(Runs(runs)), {
+            "trained": "3", "hours": "2.0", "median_seconds": "1800", "longest_minutes": "89",
+        })  # fmt: skip
+
+
+def verdicts(runs):
+    """The claims of runs, by the beginning of each."""
+    rows = evidence_claims.rows(Runs(runs))
+    found = {claim: verdict for claim, _, verdict in rows}
+    assert len(found) == len(rows)
+    return lambda start: next(verdict for claim, verdict in found.items() if claim.startswith(start))
+
+
+def looked_run(attention, seed, entropy, first, live):
+    points = [{"keys": 16.0 * t, "uniform": 1.0, "entropy": [[x], [x + 1]], "first": [[first], [0.01]],
+               "live": [[live], [live]]} for t, x in zip((1, 2, 4, 8, 16), entropy)]  # fmt: skip
+    return {"group": "looking", "attention": attention, "seed": seed, "points": points}
+
+
+def newton_run(attention, seed, exponent):
+    return {"group": "newton", "attention": attention, "seed": seed,
+            "readings": {"new orbits": {"exponent": exponent}, "others": {"exponent": None}}}  # fmt: skip
+
+
+class Claims(unittest.TestCase):
+    def test_of_length(self):
         runs = [made_run("softmax", seed, [2, 3, 4, 5, 6]) for seed in (1, 2, 3)]
         runs += [made_run("lssar_p15", seed, [2.04, 3, 4, 4 + 0.3 * seed, 6]) for seed in (1, 2, 3)]
         runs += [made_run("softmax", seed, [2, 3, 4, 4 + 0.4 * seed, 6], p=15) for seed in (1, 2, 3)]
-        of = evidence_page.Runs(runs)
-        lines = evidence_claims.claims(of.values, of.norms).splitlines()[2:]
-        verdicts = [line.rsplit("| ", 1)[1].rsplit(" |", 1)[0] for line in lines]
-        self.assertEqual(verdicts[:3], [
-            "confirmed: 2.040 and 2.000", "confirmed: 2.560 and 3.000", "confirmed: 4.600 and 5.000",
-        ])  # fmt: skip
-        self.assertEqual(verdicts[4], "not confirmed: 3.960 and 0.200")
-        self.assertEqual(verdicts[8], "not confirmed: 4.800 and 5.000")  # one seed of three is worse
-        for missing in (verdicts[3], *verdicts[5:8], *verdicts[9:]):
-            self.assertEqual(missing, "not tested yet: seeds are missing")
+        of = verdicts(runs)
+        self.assertEqual(of("LSSAR, p 15, loses nothing"), "confirmed: 2.040 and 2.000")
+        self.assertEqual(of("The loss of LSSAR, p 15, grows less"), "confirmed: 2.560 and 3.000")
+        self.assertEqual(of("LSSAR, p 15, is better than softmax"), "confirmed: 4.600 and 5.000")
+        self.assertEqual(of("The loss of LSSAR, p 15, is nearly"), "not confirmed: 3.960")
+        # One seed of three is worse.
+        self.assertEqual(of("Re-weighting needs no"), "not confirmed: 4.800 and 5.000")
+        self.assertEqual(of("LSSA is better"), "not tested yet: seeds are missing")
+        self.assertIn("34 claims, of which 3 are confirmed, 2 are not, 29 are not tested",
+                      evidence_claims.count(Runs(runs)))  # fmt: skip
 
-    def test_claims_of_tables(self):
+    def test_none_begins_with_a_pronoun(self):
+        for claim, _, verdict in evidence_claims.rows(Runs([])):
+            self.assertNotRegex(claim, "^(It|Its) ")
+            self.assertIn("not tested", verdict)
+
+    def test_of_tables(self):
         losses = {"softmax": (2, 4), "exp": (2.5, 5), "identity_l1": (2.4, 5), "sigmoid": (2, 4.1),
                   "softmax_recentred_l1": (2.04, 5), "softplus_l1": (2.06, 5), "sigmoid_unbiased_l1": (1, 5),
-                  "relu_squared_l1": (2, 5), "relu_length": (3, 5)}  # fmt: skip
-        of = evidence_page.Runs([
-            grid_run(name, seed, points) for name, points in losses.items() for seed in (1, 2, 3)
-        ])  # fmt: skip
-        lines = evidence_claims.claims(of.values, of.norms).splitlines()[-8:]
-        self.assertEqual([line.rsplit("| ", 1)[1].rsplit(" |", 1)[0] for line in lines], [
-            "confirmed: 2.500 and 2.000",  # the norm is essential
-            "confirmed: 2.400 and 2.500",  # more than exp
-            "confirmed: 2.040 and 2.000",  # weights of both signs
-            "not confirmed: 2.060 and 2.000",  # softplus is worse by more than 0.05
-            "confirmed: 1.000 and 2.000",
-            "not confirmed: 2.000 and 2.000",  # ReLU² is only as good
-            "confirmed: 2.100 and 2.000",  # sigmoid grows by more
-            "not confirmed: 2.000 and 2.000",
-        ])  # fmt: skip
+                  "relu_squared_l1": (2, 5), "relu_length": (3, 5), "lssa": (2, 3)}  # fmt: skip
+        of = verdicts([grid_run(name, seed, x) for name, x in losses.items() for seed in (1, 2, 3)])
+        self.assertEqual(of("The l1 norm of softmax is essential"), "confirmed: 2.500 and 2.000")
+        self.assertEqual(of("The l1 norm of softmax matters"), "confirmed: 2.400 and 2.500")
+        self.assertEqual(of("Weights need not be positive"), "confirmed: 2.040 and 2.000")
+        # Worse by more than 0.05.
+        self.assertEqual(of("With l1, softplus"), "not confirmed: 2.060 and 2.000")
+        self.assertEqual(of("With l1, sigmoid"), "confirmed: 1.000 and 2.000")
+        # Only as good.
+        self.assertEqual(of("With l1, a power of ReLU"), "not confirmed: 2.000 and 2.000")
+        self.assertEqual(of("Sigmoid's loss grows"), "confirmed: 2.100 and 2.000")
+        self.assertEqual(of("The loss of ReLU over N"), "not confirmed: 2.000 and 2.000")
+        self.assertEqual(of("LSSA is better at 8 x than sigmoid"), "confirmed: 3.000 and 4.100")
 
-    def test_claims_of_tasks_and_gradients(self):
-        runs = [made_run("softmax", seed, [2, 3, 4, 5, 6]) for seed in (1, 2, 3)]
-        runs += [made_run("lssar_p15", seed, [2, 3, 4, 5, 6]) for seed in (1, 2, 3)]
-        for run in runs:
-            run["group"] = "passkey"
-            at_eight = run["readings"][0]["points"][3]
-            at_eight["accuracy"] = 0.2 if run["attention"] == "softmax" else 0.1 * run["seed"]
-        runs += [made_run("softmax", seed, [2, 3, 4, 5, 6]) | {"group": "recall"} for seed in (1, 2, 3)]
-        runs += [made_run("lssar_p15", seed, [2, 3, 4, 5, 6]) | {"group": "recall"} for seed in (1, 2, 3)]
-        for run in runs[-3:]:
-            run["readings"][0]["points"][3]["accuracy"] = 0.6
+    def test_of_tasks(self):
+        runs = []
+        for group, one in (("passkey", 0.9), ("recall", 0.3)):  # LSSAR has learned the first only
+            for name in ("softmax", "lssar_p15"):
+                runs += [made_run(name, seed, [2, 3, 4, 5, 6]) | {"group": group} for seed in (1, 2, 3)]
+                for run in runs[-3:]:
+                    points = run["readings"][0]["points"]
+                    points[0]["accuracy"] = one
+                    points[3]["accuracy"] = 0.2 if name == "softmax" else 0.1 * run["seed"] + 0.15
+        of = verdicts(runs)
+        self.assertEqual(of("LSSAR, p 15, finds a passkey"), "confirmed: 0.350 and 0.200")
+        self.assertEqual(
+            of("LSSAR, p 15, recalls"),
+            "not tested: LSSAR has not learned the task (0.300 at 1 x); "
+            "the rule alone gives confirmed: 0.350 and 0.200",
+        )
+
+    def test_of_gradients(self):
+        runs = []
         for name, largest in (("lssar", 2.5), ("softmax", 3.0)):
             curve = [[10 * i, 2.0, norm] for i, norm in enumerate((9.0, 1.0, largest))]
             runs += [{"group": "stability", "attention": f"{name}_p1000", "curve": curve}] * 3
-        of = evidence_page.Runs(runs)
-        lines = evidence_claims.claims(of.values, of.norms).splitlines()
-        lines = [x for x in lines if "passkey" in x or "recalls" in x or "numerically stable" in x]
-        verdicts = [line.rsplit("| ", 1)[1].rsplit(" |", 1)[0] for line in lines]
-        self.assertEqual(verdicts, [
-            "not confirmed: 0.200 and 0.200", "confirmed: 0.600 and 0.500", "confirmed: 2.500 and 3.000",
-        ])  # fmt: skip
+        self.assertEqual(verdicts(runs)("LSSAR is numerically stable"), "confirmed: 2.500 and 3.000")
+
+    def test_of_weights(self):
+        grows = [1 + 0.7 * i * math.log(2) for i in range(5)]  # 0.7 nats per nat of log N
+        same = [1 + 0.05 * i * math.log(2) for i in range(5)]
+
+        def runs(sink):
+            for seed in (1, 2, 3):
+                yield looked_run("softmax", seed, grows, sink, 0.9)
+                yield looked_run("softmax_entropy", seed, same, 0.02, 0.9)
+                yield looked_run("lssa", seed, grows, 0.02, 1.0)
+                yield looked_run("lssar_p15", seed, same, 0.03, 0.1)
+
+        of = verdicts(list(runs(0.04)))
+        invariant = "The scale log d · log N keeps the entropy at any length: "
+        self.assertEqual(of(invariant + "softmax"), "confirmed: 0.050")
+        self.assertEqual(of(invariant + "LSSA"), "not confirmed: 0.700")
+        self.assertEqual(of("Re-weighting makes weights sparse"), "confirmed: 0.100 and 1.000")
+        self.assertEqual(
+            of("Attention sinks"),
+            "not tested: softmax has no sink at this size (LSSAR's and softmax's most: 3.0 % and 4.0 %)",
+        )
+        self.assertEqual(verdicts(list(runs(0.4)))("Attention sinks"), "confirmed: 0.030 and 0.400")
+
+    def test_of_orbits(self):
+        runs = [newton_run("softmax", seed, 2 - 0.1 * seed) for seed in (1, 2, 3)]
+        of = verdicts(runs + [newton_run("lssar_p15", seed, 2.0) for seed in (1, 2, 3)])
+        self.assertEqual(of("LSSAR, p 15, learns Newton"), "confirmed: 0.000 and 0.200")
+        of = verdicts(runs + [newton_run("lssar_p15", seed, 2.0 if seed < 3 else None) for seed in (1, 2, 3)])
+        self.assertEqual(of("LSSAR, p 15, learns Newton"), "not tested yet: seeds are missing")
+
+
+class Plots(unittest.TestCase):
+    def test_none_without_runs(self):
+        self.assertEqual(evidence_plots.plots(Runs([])), {})
+
+    def test_places(self):
+        lines = [evidence_plots.Line("a", [[0.1, 10], [1, 1]])]
+        axes = evidence_plots.Axes({1: "1", 100: "100"}, lines, ("x", "y"), by_log=True)
+        self.assertEqual(axes.ticks, [0.1, 0.2, 0.5, 1, 2, 5, 10])
+        middle = [(axes.x(1) + axes.x(100)) / 2, (axes.y(0.1) + axes.y(10)) / 2]
+        self.assertAlmostEqual(axes.x(10), middle[0])
+        self.assertAlmostEqual(axes.y(1), middle[1])
+        self.assertEqual(evidence_plots._ticks_by_log(1.4, 102), [1, 2, 5, 10, 20, 50, 100, 200])
+        axes = evidence_plots.Axes({1: "1", 100: "100"}, lines, ("x", "y"), by_log=False)
+        self.assertEqual(axes.ticks, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
+        self.assertAlmostEqual(axes.y(5), middle[1])
 
 
 if __name__ == "__main__":

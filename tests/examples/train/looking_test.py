@@ -126,8 +126,21 @@ class TheModel(unittest.TestCase):
         model.blocks[1].attention.project.qkv.weight.data.fill_(math.nan)
         before = [block.attention.attend for block in model.blocks]
         with self.assertRaisesRegex(ConfigError, "layer 2.*not finite"):
-            looking.look(config, model, (1,), documents=1)
+            looking.look(config, model, (2,), "ntk", documents=1)
         self.assertEqual([block.attention.attend for block in model.blocks], before)
+        self.assertEqual((model.rope.scaling, model.rope.factor), ("none", 1))
+
+    def test_has_its_positions_back_after_an_error(self):
+        config, model = made_model(model_attention="sdpa")
+        broken = mock.patch.object(evaluate, "score", side_effect=MemoryError)
+        with broken, self.assertRaises(MemoryError):
+            evaluate.read(config, model, (2,), "ntk", documents=1)
+        self.assertEqual((model.rope.scaling, model.rope.factor), ("none", 1))
+
+    def test_without_maps(self):
+        config, model = made_model(model_attention="sdpa")
+        found = looking.look(config, model, (1, 2), documents=1, cells=0)
+        self.assertEqual((len(found["points"]), found["maps"]), (2, []))
 
 
 class Program(InFolder):

@@ -6,7 +6,7 @@ import unittest
 
 import numpy as np
 import torch
-from small import ROOT, InFolder
+from small import InFolder
 
 from examples.train import evaluate, force, model as models, newton, orbits, train
 from examples.train.fields import ConfigError
@@ -106,11 +106,15 @@ class Runs(InFolder):
         self.assertEqual(newton.read(model, 2, 1, None), run["readings"]["new orbits of the same kind"])
         json.dumps(run, allow_nan=False)
 
-    def test_the_page_is_that_of_the_kept_runs(self):
-        runs = list(newton.kept_runs(ROOT / "docs" / "evidence" / "newton"))
-        self.assertEqual(len(runs), len(list((ROOT / "docs" / "evidence" / "newton").glob("*.json"))))
-        newton.write_page(self.folder / "newton.md", runs)
-        self.assertEqual((self.folder / "newton.md").read_text(), (ROOT / "docs" / "newton.md").read_text())
+    def test_a_younger_field_does_not_make_a_run_old(self):
+        spec = newton.specs()[0]
+        values = newton.config_of(spec.attention, spec.seed).to_json()
+        del values["data"]["shortest"]
+        self.assertTrue(spec.is_of({"config": values}, False))
+        values["train"]["steps"] += 1
+        self.assertFalse(spec.is_of({"config": values}, False))
+        values["train"]["old"] = 1
+        self.assertFalse(spec.is_of({"config": values}, False))
 
     def test_tables(self):
         def run(attention, seed, exponent):
@@ -119,7 +123,7 @@ class Runs(InFolder):
             return {"attention": attention, "readings": {name: values for name in newton.READINGS}}
 
         runs = [run("softmax", 1, 1.0), run("softmax", 2, 2.0), run("lssar_p15", 1, None)]
-        lines = newton.table(runs, "new orbits of the same kind").splitlines()[2:]
+        lines = newton.reading_table(runs, "new orbits of the same kind").splitlines()[2:]
         error, fits, probe = (f"{x:.3f} ({x:.3f} to {x:.3f})" for x in (0.1, 0.5, 0.25))
         self.assertEqual(lines, [
             f"| softmax | 2 | {error} | 1.500 (1.000 to 2.000) | {fits} | {probe} |",
