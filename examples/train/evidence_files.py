@@ -17,7 +17,7 @@ NO_RUN = "No run is done yet.\n"
 
 
 class Item(Protocol):
-    """Something that the evidence is made of: a run, or a measurement."""
+    """A run, or a measurement."""
 
     @property
     def group(self) -> str: ...
@@ -60,7 +60,7 @@ def software() -> dict[str, str]:
 
 
 def cell(values: Sequence[Optional[float]]) -> str:
-    """Mean, and the least and the largest. A seed without a value has none: so has the mean."""
+    """Mean, and the least and the largest; "none" if a seed has no value."""
     known = [x for x in values if x is not None]
     if len(known) < len(values):
         return "none"

@@ -47,7 +47,7 @@ def _ticks(low: float, high: float) -> list[float]:
 
 
 def _ticks_by_log(low: float, high: float) -> list[float]:
-    """The same, of 1, 2 and 5 times powers of 10."""
+    """As _ticks, but 1, 2 and 5 times powers of 10."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     every = [digit * 10.0**x for x in decades for digit in (1, 2, 5)]
     first = max(i for i, tick in enumerate(every) if tick <= low)
