@@ -5,7 +5,7 @@ import math
 import statistics
 from typing import Callable, Optional, Sequence
 
-from .evidence_files import SEEDS, table
+from .evidence_files import SEEDS
 from .evidence_runs import TABLES
 
 # values(group, attention, key): for each seed the values at every length.

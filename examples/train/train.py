@@ -10,7 +10,6 @@ Exit codes: 0 done; 1 the loss is not finite; 2 a wrong config or file; 130 or 1
 
 import argparse
 import math
-import os
 import pathlib
 import signal
 import sys
