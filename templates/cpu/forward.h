@@ -195,8 +195,8 @@ LSSAR_HOST void list_live_keys(const float* most, int first_key, int keys, float
   }
 }
 
-// Within windows: has the value of a key stand for its pair where no row of the block sees the other
-// key, whose value may be NaN. Such a step is ~(the key's).
+// Within windows: has the value of a key stand for its pair where no row of the block sees the
+// other key, whose value may be NaN. Such a step is ~(the key's).
 template <class Config>
 LSSAR_HOST void leave_out_unseen(const VisibleKeys& seen, i64 first_key,
                                  LiveSteps<Config::kBlockKeys>& live) {
