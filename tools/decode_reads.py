@@ -3,18 +3,22 @@
 
     tools/decode_reads.py --lengths 4096 65536 --p 15 3 --dtype fp32 bf16
     tools/decode_reads.py --tensors q.npy k.npy
+    tools/decode_reads.py --trained run --lengths 1024 4096 --p 15
 
 Computes weights in float64, applies the rule of docs/cpu.md (the cut, chunks of 512 keys, and all
 values of a chunk if three of four are live), and prints, as shares of all of them, the weights
 above the cut, the values that are read, and the bytes of keys and values together.
 
 Random heads have --group queries each, the mean of --heads heads. Tensors are .npy files,
-[heads, queries, d] and [kv_heads, keys, d]; all queries are taken as decodes of their own.
+[heads, queries, d] and [kv_heads, keys, d]; all queries are taken as decodes of their own. `run` is
+the train.out of an examples.train run (docs/train.md). Its model reads --documents documents of
+each length, and the last query of each head is a decode. Needs torch and lssar.
 
 exit codes: 0 done; 2 wrong options or input.
 """
 
 import argparse
+import pathlib
 import sys
 
 import numpy as np
@@ -67,8 +71,32 @@ def random_head(kind, group, num_keys, dim, rng):
     return 3 * k[near] + rng.standard_normal((group, dim)), k
 
 
-def tensor_heads(options):
-    q, k = (np.load(name).astype(np.float64) for name in options.tensors)
+def trained_tensors(run, length, documents):
+    """q and k of all heads of a model that read documents of `length` tokens: one query each."""
+    root = pathlib.Path(__file__).resolve().parents[1]
+    sys.path[:0] = [str(root), str(root / "python")]
+    import torch
+    from examples.train import data, evaluate
+
+    config, model = evaluate.load_model(run)
+    seen = []
+
+    def looking(attend):
+        def attention(q, k, v):
+            seen.append([x[0].double().numpy() for x in (q[:, :, -1:], k)])
+            return attend(q, k, v)
+
+        return attention
+
+    for block in model.blocks:
+        block.attention.attend = looking(block.attention.attend)
+    with torch.no_grad():
+        for number in range(documents):
+            model.eval()(data.make(config, length).validation(number, 1)[0])
+    return [np.concatenate(x) for x in zip(*seen)]
+
+
+def tensor_heads(q, k):
     if q.ndim != 3 or k.ndim != 3 or q.shape[2] != k.shape[2] or len(q) % max(len(k), 1) != 0:
         raise ValueError(
             f"--tensors: shapes {q.shape} and {k.shape}; must be [heads, queries, d] and "
@@ -78,6 +106,18 @@ def tensor_heads(options):
     for head in range(len(k)):
         for query in range(q.shape[1]):
             yield q[head * group : (head + 1) * group, query], k[head]
+
+
+def given_tensors(options):
+    """(name, q, k) of what is not random."""
+    if options.tensors:
+        return [("tensors", *(np.load(name).astype(np.float64) for name in options.tensors))]
+    if not options.trained:
+        return []
+    return [
+        ("trained", *trained_tensors(options.trained, length, options.documents))
+        for length in options.lengths
+    ]
 
 
 def print_row(name, num_keys, p, dtype, shares):
@@ -98,16 +138,20 @@ def main(arguments=None):
     add("--heads", type=int, default=8)
     add("--group", type=int, default=1, help="queries that share keys (default 1)")
     add("--tensors", nargs=2, metavar=("Q", "K"), help="instead of random ones")
+    add("--trained", metavar="RUN", help="instead of random ones: those of a trained model")
+    add("--documents", type=int, default=4, help="that a trained model reads (default 4)")
     add("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
     print("data         keys    p dtype  weights      values  keys + values")
     try:
+        given = given_tensors(options)
         for p in options.p:
             for dtype in options.dtype:
-                if options.tensors:
-                    heads = list(tensor_heads(options))
+                for name, q, k in given:
+                    heads = list(tensor_heads(q, k))
                     shares = [shares_of(q, k, p, dtype) for q, k in heads]
-                    print_row("tensors", len(heads[0][1]), p, dtype, shares)
+                    print_row(name, k.shape[1], p, dtype, shares)
+                if given:
                     continue
                 for kind in options.data:
                     for length in options.lengths:
@@ -121,7 +165,7 @@ def main(arguments=None):
                             for _ in range(options.heads)
                         ]
                         print_row(kind, length, p, dtype, shares)
-    except (OSError, ValueError) as error:
+    except (ImportError, OSError, ValueError) as error:
         print(f"decode_reads: {error}", file=sys.stderr)
         return WRONG_USAGE
     return DONE

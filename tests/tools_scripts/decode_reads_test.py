@@ -6,6 +6,7 @@ import pathlib
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 try:
     import numpy as np
@@ -66,6 +67,32 @@ class Command(unittest.TestCase):
             code, _, err = run("--tensors", *files)
             self.assertEqual(code, 2)
             self.assertIn("shapes (4, 3, 8) and (3, 8, 8); must be", err)
+
+    def test_takes_a_trained_model(self):
+        """Its last queries, one of each layer, head and document."""
+        try:
+            import torch
+        except ImportError:
+            self.skipTest("no torch")
+        root = pathlib.Path(decode_reads.__file__).resolve().parents[1]
+        sys.path[:0] = [str(root), str(root / "python")]
+        from examples.train import checkpoint, config, model
+
+        of_model = {"vocab": 64, "layers": 2, "width": 32, "heads": 2, "length": 16}
+        made = config.from_json({"model": {**of_model, "attention": "sdpa"}})
+        torch.manual_seed(1)
+        state = {"config": made.to_json(), "model": model.make(made.model).state_dict(), "step": 1}
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(
+            checkpoint, "read_last", lambda name: state if name == folder else None
+        ):
+            q, k = decode_reads.trained_tensors(folder, 40, 3)
+            self.assertEqual((q.shape, k.shape), ((2 * 2 * 3, 1, 16), (2 * 2 * 3, 40, 16)))
+            self.assertFalse(np.array_equal(k[0], k[4]))
+            code, out, _ = run("--trained", folder, "--lengths", "16", "40", "--p", "15")
+            self.assertEqual((code, len(out.splitlines())), (0, 1 + 2 * 2))
+            code, _, err = run("--trained", folder + "/nothing")
+            self.assertEqual(code, 2)
+            self.assertIn("no checkpoint", err)
 
 
 if __name__ == "__main__":
