@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
-#include "codegen/visible_keys.h"
 
 namespace lssar::capi {
 namespace {
@@ -30,7 +29,7 @@ std::vector<TuneProblem> searches_of(const std::vector<PlanRequest>& problems,
   for (const PlanRequest& request : problems) {
     for (const Pass pass : request.options.passes) {
       const Problem& problem = request.problem;
-      if (is_of_range(pass) || has_window(problem) || problem.varlen) continue;
+      if (is_of_range(pass) || !not_in_records(problem).empty()) continue;
       TuneProblem search;
       search.problem = request.problem;
       search.problem.pass = pass;

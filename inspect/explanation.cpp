@@ -7,7 +7,6 @@
 
 #include "base/json_fields.h"
 #include "codegen/pass_needs.h"
-#include "codegen/visible_keys.h"
 
 namespace lssar {
 namespace {
@@ -43,7 +42,7 @@ class Explainer {
   void choose() {
     out_.bucket = bucket_of(request_.problem, request_.sizes, request_.determinism);
     out_.model = request_.model;
-    out_.is_searched = !has_window(request_.problem) && !is_of_range(request_.problem.pass);
+    out_.is_searched = not_in_records(request_.problem).empty() && !is_of_range(request_.problem.pass);
     out_.choice =
         choose_schedule(request_.problem, request_.sizes, request_.determinism, request_.target,
                         request_.machine, request_.tables, request_.given);
@@ -59,9 +58,9 @@ class Explainer {
   }
 
   // Collects the latest record of each schedule of this bucket. A record of this GPU beats one of
-  // another GPU. Records have no window, so they say nothing about a problem with one.
+  // another GPU. They say nothing about a problem that has more than they were measured with.
   void collect_records() {
-    if (has_window(request_.problem)) return;
+    if (!not_in_records(request_.problem).empty()) return;
     for (const TuningTable* table : request_.tables) {
       for (const TuningRecord& record : table->records()) {
         if (record.bucket != out_.bucket || record.machine.target != request_.target.name())

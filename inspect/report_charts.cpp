@@ -223,8 +223,8 @@ json landscape_chart(const Explanation& explanation, const ExplanationRequest& r
 json search_chart(const Explanation& explanation, const ExplanationRequest& request) {
   if (!explanation.is_searched) {
     return missing_chart(
-        "`lssar tune` does not search schedules for problems with a window, and none for row-sums "
-        "and weighted-sum.");
+        "`lssar tune` does not search schedules for problems with a window, varlen or invariant, "
+        "and none for row-sums and weighted-sum.");
   }
   struct Point {
     int64_t seconds;

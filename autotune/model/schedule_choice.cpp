@@ -10,7 +10,6 @@
 #include "autotune/model/cost_model.h"
 #include "autotune/table/record_time.h"
 #include "autotune/table/table_lines.h"
-#include "codegen/visible_keys.h"
 
 namespace lssar {
 namespace {
@@ -94,8 +93,7 @@ ScheduleOrigin step_of(const TuningRecord& record, const Wanted& wanted) {
   const bool is_this_gpu = record.machine.device == wanted.machine.device &&
                            record.machine.num_sms == wanted.machine.num_sms;
   if (!is_this_gpu) return ScheduleOrigin::kArchitecture;
-  // Records are made without a window.
-  const bool is_same = record.bucket == wanted.bucket && !has_window(wanted.problem);
+  const bool is_same = record.bucket == wanted.bucket && not_in_records(wanted.problem).empty();
   return is_same ? ScheduleOrigin::kExact : ScheduleOrigin::kNearest;
 }
 
@@ -196,8 +194,8 @@ std::string reason_for(const Applicant& chosen, const Wanted& wanted) {
     text += fmt::format(", {:.2g} octaves from seq {}x{} slices {}", chosen.distance,
                         wanted.bucket.seq_q, wanted.bucket.seq_k, wanted.bucket.slices);
   }
-  if (has_window(wanted.problem))
-    text += fmt::format(", {} without the window", evidence_name(record.evidence));
+  if (const std::string_view what = not_in_records(wanted.problem); !what.empty())
+    text += fmt::format(", {} without {}", evidence_name(record.evidence), what);
   if (chosen.is_other_compiler) text += ", compiled by " + record.machine.compiler;
   if (chosen.table != &shipped_table() && !chosen.table->name().empty())
     text += ", table " + chosen.table->name();

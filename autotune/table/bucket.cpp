@@ -10,6 +10,7 @@
 
 #include "autotune/table/required_fields.h"
 #include "base/field_json.h"
+#include "codegen/visible_keys.h"
 #include "score/score_function_fields.h"
 
 namespace lssar {
@@ -57,6 +58,12 @@ Bucket bucket_of(const Problem& problem, const Sizes& sizes, Determinism determi
   bucket.seq_k = length_bucket(sizes.seq_k);
   bucket.slices = length_bucket(sizes.batch * sizes.heads);
   return bucket;
+}
+
+std::string_view not_in_records(const Problem& problem) {
+  if (has_window(problem)) return "the window";
+  if (problem.varlen) return "varlen";
+  return problem.invariant ? "invariant" : "";
 }
 
 bool same_but_sizes(const Bucket& a, const Bucket& b) {

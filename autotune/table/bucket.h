@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -48,6 +49,10 @@ int64_t length_bucket(int64_t n);
 
 // REQUIRES: validate(problem).ok(). A size of 0 in `sizes` is not known.
 Bucket bucket_of(const Problem& problem, const Sizes& sizes, Determinism determinism);
+
+// What `problem` has and no record was measured with: "the window", "varlen" or "invariant". Such
+// problems are not searched, and records are near to them at best. Empty: nothing.
+std::string_view not_in_records(const Problem& problem);
 
 // Whether the two differ only in seq_q, seq_k and slices.
 bool same_but_sizes(const Bucket& a, const Bucket& b);

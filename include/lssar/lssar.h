@@ -314,12 +314,12 @@ typedef struct lssar_tune_options {
  * `problems` are `num_problems` pointers. Lengths, batch and heads are those that calls will
  * typically have. A length of 0 stands for 4096, and one batch entry of one head for 16K tokens of
  * 16 heads. Takes minutes, and should have the device for itself. `options` may be NULL. Row sums
- * and weighted sums are skipped, because they have one schedule. So are problems with windows or
- * varlen, which take the schedule that was tuned without them. A problem that fails does not stop
- * the others; the first failure is returned. INVALID_ARGUMENT; UNSUPPORTED: the device is record,
- * which cannot be tuned; MISSING: no worker program, no compiler; DEVICE_ERROR: no candidate
- * passed, or another process has been tuning on this device for 10 minutes; IO_ERROR: the table
- * cannot be written; CANCELLED: by the callback; what was measured until then is kept. */
+ * and weighted sums are skipped, because they have one schedule. So are problems with windows,
+ * varlen or invariant, which take the schedule that was tuned without them. A problem that fails
+ * does not stop the others; the first failure is returned. INVALID_ARGUMENT; UNSUPPORTED: the
+ * device is record, which cannot be tuned; MISSING: no worker program, no compiler; DEVICE_ERROR:
+ * no candidate passed, or another process has been tuning on this device for 10 minutes; IO_ERROR:
+ * the table cannot be written; CANCELLED: by the callback; what was measured until then is kept. */
 LSSAR_API lssar_status lssar_tune(lssar_context* context, const lssar_problem* const* problems,
                                   size_t num_problems,
                                   const lssar_tune_options* options) LSSAR_NOEXCEPT;
@@ -355,7 +355,8 @@ LSSAR_API lssar_status lssar_plan_prepare(lssar_plan* plan) LSSAR_NOEXCEPT;
 typedef enum lssar_schedule_origin {
   LSSAR_ORIGIN_GIVEN = 0,        /* schedule_json of the plan's options */
   LSSAR_ORIGIN_EXACT = 1,        /* measured on this GPU, for problems like this one */
-  LSSAR_ORIGIN_NEAREST = 2,      /* measured on this GPU, at other sizes or without the window */
+  LSSAR_ORIGIN_NEAREST = 2,      /* measured on this GPU, at other sizes or without the
+                                    window, varlen or invariant */
   LSSAR_ORIGIN_ARCHITECTURE = 3, /* measured on another GPU of the architecture */
   LSSAR_ORIGIN_PREDICTED = 4,    /* by the cost model */
   LSSAR_ORIGIN_DEFAULT = 5       /* nothing was found: the default schedule */

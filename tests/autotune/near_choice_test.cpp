@@ -1,4 +1,4 @@
-// Records have no window: for a problem with one, they are near at best.
+// Records have no window, varlen or invariant: for a problem with one, they are near at best.
 #include <gtest/gtest.h>
 
 #include "autotune/model/schedule_choice.h"
@@ -19,7 +19,7 @@ ScheduleChoice choose(const char* target, const Machine& machine, const TuningRe
                          *target_from_name(target), machine, {&table});
 }
 
-TEST(WindowChoice, ARecordOfItsSizesIsNearAndTheReasonSaysWhy) {
+TEST(NearChoice, ARecordOfItsSizesIsNearAndTheReasonSaysWhy) {
   const TuningRecord record = sample_record(a100());
   const ScheduleChoice plain = choose("sm_80", a100(), record, -1);
   EXPECT_EQ(plain.origin, ScheduleOrigin::kExact) << plain.reason;
@@ -31,7 +31,28 @@ TEST(WindowChoice, ARecordOfItsSizesIsNearAndTheReasonSaysWhy) {
       << windowed.reason;
 }
 
-TEST(WindowChoice, APredictionSaysSoToo) {
+TEST(NearChoice, VarlenIsLikewise) {
+  TuningTable table;
+  table.add(sample_record(a100()));
+  Problem problem = sample_problem();
+  problem.varlen = true;
+  const ScheduleChoice choice =
+      choose_schedule(problem, sizes_of_length(4096), Determinism::kRepeatable,
+                      *target_from_name("sm_80"), a100(), {&table});
+  EXPECT_EQ(choice.origin, ScheduleOrigin::kNearest) << choice.reason;
+  EXPECT_NE(choice.reason.find(", measured without varlen"), std::string::npos) << choice.reason;
+}
+
+TEST(NearChoice, IsOfProblemsWithMoreThanARecordHas) {
+  Problem problem = sample_problem();
+  EXPECT_EQ(not_in_records(problem), "");
+  problem.invariant = true;
+  EXPECT_EQ(not_in_records(problem), "invariant");
+  problem.varlen = true;
+  EXPECT_EQ(not_in_records(problem), "varlen");
+}
+
+TEST(NearChoice, APredictionSaysSoToo) {
   TuningRecord record = sample_record({"virtual", "sm_80", 0, "", "llvm 19.1.7"});
   record.evidence = Evidence::kPredicted;
   const ScheduleChoice choice = choose("sm_80", a100(), record, 100);
