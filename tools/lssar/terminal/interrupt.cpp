@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <system_error>
 #include <thread>
@@ -38,9 +39,21 @@ int pipe_signal() { return SIGRTMIN; }
 
 // `lssar ... | head -1`: the reader has gone. A write raises SIGPIPE in the writing thread, where
 // it cannot be waited for. So the handler tells the waiting thread, and writes nothing more.
-void on_broken_pipe(int) {
+//
+// A SIGPIPE of another process may interrupt a thread that holds the lock of temporaries. That
+// thread goes on, because the waiting thread needs the lock.
+void on_broken_pipe(int, siginfo_t* info, void*) {
+  const int error = errno;
   ::kill(::getpid(), pipe_signal());
-  for (;;) ::pause();
+  while (info->si_pid == ::getpid()) ::pause();
+  errno = error;
+}
+
+bool watch_pipe() {
+  struct sigaction action = {};
+  action.sa_sigaction = on_broken_pipe;
+  action.sa_flags = SA_SIGINFO | SA_RESTART;
+  return ::sigaction(SIGPIPE, &action, nullptr) == 0;
 }
 
 [[noreturn]] void wait_for_signals(sigset_t signals) {
@@ -77,8 +90,7 @@ void watch_interrupts() {
   }
   sigaddset(&signals, pipe_signal());
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  const bool watches_pipe = is_default(SIGPIPE);
-  if (watches_pipe) std::signal(SIGPIPE, on_broken_pipe);
+  const bool watches_pipe = is_default(SIGPIPE) && watch_pipe();
   try {
     std::thread(wait_for_signals, signals).detach();
   } catch (const std::system_error&) {  // `ulimit -u`: signals do what they do by default
