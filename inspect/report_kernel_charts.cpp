@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "autotune/table/bucket.h"
 #include "codegen/shared_layout.h"
-#include "codegen/visible_keys.h"
 #include "inspect/report_charts.h"
 
 namespace lssar {
@@ -50,7 +50,11 @@ json field(const json& object, const char* name) {
   return object.is_object() && object.contains(name) ? object[name] : json();
 }
 
+// Whether the record is of a rectangular call with the problem's dims, mask and pass. Packed
+// sequences have `longest`, decodes `num_queries` and perhaps `kv_heads`.
 bool is_of(const json& record, const Problem& problem) {
+  for (const char* other : {"longest", "num_queries", "kv_heads"})
+    if (!field(record, other).is_null()) return false;
   return field(record, "status") == "ok" && is_number(record, "median_ms") &&
          is_number(record, "length") && field(record, "dim") == problem.head_dim &&
          field(record, "causal") == problem.causal && field(record, "contender").is_string() &&
@@ -128,8 +132,9 @@ json accuracy_chart(const Accuracy& accuracy) {
 
 json comparison_chart(const ExplanationRequest& request, const json& comparison,
                       const std::string& file) {
-  if (has_window(request.problem))
-    return missing_chart("`tools/compare_torch.py` measures problems without a window only.");
+  if (!not_in_records(request.problem).empty())
+    return missing_chart(
+        "`tools/compare_torch.py` measures problems without a window, varlen and invariant only.");
   const std::string how =
       "`tools/compare_torch.py` on a machine with a GPU and PyTorch writes compare.json; then "
       "`--compare compare.json`.";

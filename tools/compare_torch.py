@@ -211,6 +211,9 @@ def check_options(parser, options):
     if options.minutes is not None and not options.minutes > 0:
         parser.error(f"--minutes: {options.minutes}; must be above 0")
     check_cpu_options(parser, options)
+    decodes = options.device == "cpu" and any(options.decode) and "forward" in options.passes
+    if not (options.lengths or decodes or options.sequences):
+        parser.error("--lengths: none; must have a number where there are no decodes or sequences")
     if options.warmup < 0:
         parser.error(f"--warmup: {options.warmup}; must not be negative")
     options.schedules = {}

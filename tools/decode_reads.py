@@ -142,6 +142,8 @@ def main(arguments=None):
     add("--documents", type=int, default=4, help="that a trained model reads (default 4)")
     add("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
+    if options.documents < 1:
+        parser.error(f"--documents: {options.documents}; must be at least 1")
     print("data         keys    p dtype  weights      values  keys + values")
     try:
         given = given_tensors(options)

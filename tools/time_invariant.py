@@ -23,12 +23,12 @@ def inputs(queries, keys, dim, dtype):
 def medians(tensors, rounds, evict):
     """Milliseconds without and with invariant. `evict` is overwritten before each call."""
     times = {False: [], True: []}
-    for round in range(-2, rounds):  # two to warm up
+    for turn in range(-2, rounds):  # two to warm up
         for invariant, of in times.items():
-            evict.fill_(round % 2)
+            evict.fill_(turn % 2)
             start = time.perf_counter()
             lssar.attention(*tensors, causal=True, invariant=invariant)
-            if round >= 0:
+            if turn >= 0:
                 of.append(1e3 * (time.perf_counter() - start))
     return [statistics.median(of) for of in times.values()]
 

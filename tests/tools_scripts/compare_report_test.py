@@ -352,6 +352,9 @@ class Command(unittest.TestCase):
             (["--device", "cpu", "--sequences", "5"], "--sequences: must be COUNT,MEAN"),
             (["--kv-heads", "2"], "--kv-heads: is for --device cpu"),
             (["--device", "cpu", "--seconds", "0"], "--seconds: 0.0; must be above 0"),
+            (["--lengths"], "--lengths: none; must have a number"),
+            (["--device", "cpu", "--lengths", "--decode", "0"], "--lengths: none; must have a number"),
+            (["--device", "cpu", "--lengths", "--passes", "backward"], "--lengths: none"),
             (["--schedule", "nonsense"], "--schedule: 'nonsense'; must be NAME=JSON"),
             (["--schedule", "a={"], "--schedule a: "),
         ):

@@ -467,6 +467,8 @@ class CpuParts(unittest.TestCase):
         found = {(c.length, c.kv_heads) for c in make_cpu_cases(options)}
         self.assertEqual(found, {(n, heads) for n in (4096, 65536) for heads in (None, 2)})
         self.assertEqual(len(make_cpu_cases(options)), 2 * 2 * 2 * 4)
+        options.lengths, options.kv_heads = CPU_LENGTHS, None  # a long decode is among the default's
+        self.assertIn((65536, 1), {(c.length, c.num_queries) for c in make_cpu_cases(options)})
 
     def test_fma_peak_where_there_is_no_loop(self):
         self.assertIsNone(peak.Peak("sse2").fma_gflops(1))

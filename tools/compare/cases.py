@@ -144,6 +144,8 @@ def make_cpu_cases(options):
     return [
         case
         for case in cases
-        if case.length <= CPU_ALL_VARIANTS_UP_TO
+        if case.num_queries
+        or case.lengths
+        or case.length <= CPU_ALL_VARIANTS_UP_TO
         or (case.causal and case.threads == max(options.threads))
     ]

@@ -112,8 +112,10 @@ class SdpaContender(TorchContender):
         return torch.nn.attention.sdpa_kernel(backend)
 
     def _sdpa(self, q, k, v):
+        # torch before 2.5 does not know enable_gqa.
+        shared = {} if self.case.kv_heads is None else {"enable_gqa": True}
         return torch.nn.functional.scaled_dot_product_attention(
-            q, k, v, is_causal=self.case.causal, enable_gqa=self.case.kv_heads is not None
+            q, k, v, is_causal=self.case.causal, **shared
         )
 
 
