@@ -27,7 +27,6 @@ Schedule common_defaults(const Problem& problem, DqMode dq_mode, EpsilonFrom eps
   schedule.dq_mode = dq_mode;
   schedule.epsilon = epsilon;
   schedule.load_path = problem.alignment >= 16 ? LoadPath::kCpAsync : LoadPath::kPlain;
-  // At p = 1 gradients jump where U becomes 0, so an error there shows in full.
   schedule.softplus_degree = default_softplus_degree(problem);
   return schedule;
 }
@@ -107,6 +106,7 @@ void fit_unnamed(Schedule& schedule, const nlohmann::json& json, const Problem& 
 }  // namespace
 
 int default_softplus_degree(const Problem& problem) {
+  // At p = 1 gradients jump where U becomes 0, so an error there shows in full.
   return problem.dtype == DType::kFp32 || problem.p == 1 ? kMaxSoftplusDegree : 4;
 }
 

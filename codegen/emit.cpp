@@ -250,7 +250,7 @@ static_assert(lssar_constants::kSequenceSharedBytes % 16 == 0 &&
 
 // Kernel `i` of sequences: a block's sequence, then the kernel as for that sequence alone. Kernels
 // of tiles share the parameters, because they have no registers left. Kernels of rows read few of
-// them, and sooner have a copy for each thread.
+// them, so each thread has its own copy.
 void write_sequence_call(SourceWriter& out, const std::vector<Step>& steps, size_t i) {
   const Step& step = steps[i];
   if (step.launch.grid_rows == GridRows::kOnce) {

@@ -44,7 +44,7 @@ void fit_tickets(Schedule& schedule, const Problem& problem);
 Breach check_hopper(const Refuse& refuse, const Schedule& schedule, const Problem& problem,
                     const Target& target);
 
-// The degree of the softplus polynomial, in every variant.
+// The default degree of the softplus polynomial, which all variants share.
 int default_softplus_degree(const Problem& problem);
 
 // The only variant of a CPU target.

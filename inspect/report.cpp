@@ -65,7 +65,7 @@ json summary(const Explanation& explanation, const ExplanationRequest& request) 
     lines.push_back(
         fmt::format("{}: {}; estimated {:.4g} ms, {:.2f} x this one's.",
                     explanation.is_searched ? "A search would try first"
-                                            : "The model puts before it",
+                                            : "Not searched, but faster by the model",
                     schedule_difference(explanation.choice.schedule, first.schedule),
                     first.estimate.ms, first.estimate.ms / e.ms));
   } else if (request.whole_space) {

@@ -69,7 +69,8 @@ std::string problem_options(const Problem& problem) {
       "--heads {} --kv-heads {} --alignment {}",
       pass_name(problem.pass), dtype_name(problem.dtype), problem.head_dim, problem.head_dim_v,
       problem.p, score, problem.offset, problem.causal ? "--causal" : "--no-causal",
-      window_options(problem), problem.invariant ? " --invariant" : "", problem.batch, problem.heads, problem.kv_heads, problem.alignment);
+      window_options(problem), problem.invariant ? " --invariant" : "", problem.batch,
+      problem.heads, problem.kv_heads, problem.alignment);
 }
 
 // The options that say where and how the kernel is made and run.

@@ -18,7 +18,7 @@ namespace lssar {
 enum class ScheduleOrigin {
   kGiven = 0,         // the caller's own
   kExact = 1,         // measured on this GPU, in this bucket
-  kNearest = 2,       // measured on this GPU, at another length or without the window
+  kNearest = 2,       // on this GPU, at another length or without the window, varlen or invariant
   kArchitecture = 3,  // measured on another GPU of this target
   kPredicted = 4,     // by the cost model
   kDefault = 5,       // default_schedule

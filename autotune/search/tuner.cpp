@@ -39,7 +39,7 @@ Status check_task(const TuneProblem& task) {
         "varlen = true: not searched; such a problem takes what was tuned without varlen, or the "
         "default");
   }
-  // All schedules that the search would time have the same order of sums, or are refused.
+  // A record's key does not say that it was measured with invariant.
   if (task.problem.invariant) {
     return unsupported(
         "invariant = true: not searched; a problem with it takes what was tuned without it where "

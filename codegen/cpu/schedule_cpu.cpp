@@ -63,13 +63,13 @@ int default_panel_keys(const Target& target) {
   return (cpu_level(target).registers == 32 ? 4 : 2) * cpu_level(target).lanes;
 }
 
-// With problem.invariant: the fields that the order of sums, or a value's form, follows from. So a
-// record of a tuning table, which may be for some sizes only, has the bits of the default. rows and
-// kept_keys of a forward change no bit.
+// With problem.invariant: fields that decide the order of sums, or the polynomial of softplus, have
+// their defaults. A tuning record that is chosen for some sizes only would otherwise change bits.
+// rows and kept_keys of a forward change none.
 Breach check_order(const Refuse& refuse, const Schedule& schedule, const Problem& problem,
                    const Target& target) {
   const bool is_backward = problem.pass == Pass::kBackward;
-  const auto check = [&](const char* field, int value, int allowed) -> Breach {
+  const auto check = [&](const char* field, const auto& value, const auto& allowed) -> Breach {
     if (value == allowed) return {};
     return refuse(field, value, [&] {
       return fmt::format(
@@ -84,12 +84,8 @@ Breach check_order(const Refuse& refuse, const Schedule& schedule, const Problem
   if (!is_backward) return check("cpu.block_keys", schedule.cpu.block_keys, kCpuFewKeys);
   LSSAR_RETURN_IF_BROKEN(check("cpu.rows", schedule.cpu.rows, kDefaultRows));
   const DqMode mode = is_general(problem) ? DqMode::kSplit : DqMode::kOrdered;
-  if (schedule.dq_mode == mode) return {};
-  return refuse("dq_mode", enum_name(schedule.dq_mode), [&] {
-    return fmt::format(
-        "allowed is {} with problem.invariant, because the bits of results depend on it",
-        enum_name(mode));
-  });
+  return check("dq_mode", std::string_view(enum_name(schedule.dq_mode)),
+               std::string_view(enum_name(mode)));
 }
 
 // X is saved for the default score function only. The kernels of the others sum epsilon.

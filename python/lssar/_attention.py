@@ -82,9 +82,11 @@ def attention(
         score, p = _rules.score_of(score, p)
     else:
         score, p = "", _rules.DEFAULT_POWER if p is None else p
-    if window_size != (-1, -1) or window_sinks != 0 or prefix != 0 or chunk != 0 or invariant:
+    has_window = window_size != (-1, -1) or window_sinks != 0 or prefix != 0 or chunk != 0
+    if has_window or invariant is not False:
+        invariant = _rules.flag("invariant", invariant)
         window = _rules.window_of(window_size, window_sinks, prefix, chunk)
-        if window or _rules.flag("invariant", invariant):
+        if window or invariant:
             _rules.check_layout(layout, scale, _shapes(q, k, v), score)
             more = (window, invariant)
             with _op.profiled("lssar.attention"):

@@ -85,6 +85,8 @@ class Invariant(unittest.TestCase):
         q, k, v = sequence(1, 3)
         with self.assertRaisesRegex(TypeError, "^invariant: 1; must be True or False"):
             prefill(q, k, v, invariant=1)
+        with self.assertRaisesRegex(TypeError, "^invariant: 'no'; must be True or False"):
+            prefill(q, k, v, invariant="no", window_size=(3, 0))
         with self.assertRaisesRegex(TypeError, "^q: dtype torch.float64; .* with invariant"):
             prefill(*(x.double() for x in (q, k, v)))
 

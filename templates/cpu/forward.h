@@ -138,7 +138,7 @@ LSSAR_HOST void activate_block(const AttentionParams& params, const RowPlace& pl
     for (int g = 0; g < groups; ++g) {
       float* const at = scores + g * kGroupScores<Config>;
       if constexpr (Config::kHasWindow && Config::kIsInvariant) {
-        // It may not be packed.
+        // No row of the call may see the panel, and then it is not packed.
         if (!is_tile_seen<Config>(params, place.first_row + g * kRows, first_key + key)) {
           for (int i = 0; i < kFloats; ++i) at[i] = kHidden;
           continue;

@@ -90,9 +90,9 @@ LSSAR_CALLED void sum_row_again(const RowWeights& weights, const typename Config
   }
 }
 
-// kIsInvariant: after a row's values of a block of keys were summed together with those of other
-// rows. These had values read that the row has no weight for: 0 times a value changes nothing unless
-// the value is a NaN or infinite, and then the sum is NaN.
+// kIsInvariant: corrects a row's sum of values over a block of keys. Values were read for all rows
+// that share them, so some have the weight 0 here. Such a term changes nothing unless the value is
+// NaN or infinite. Then the sum is NaN, and is made again without terms of weight 0.
 template <class Config>
 LSSAR_HOST void leave_out_weightless(const RowWeights& weights,
                                      const typename Config::Element* values, i64 row_stride,
@@ -117,14 +117,16 @@ LSSAR_HOST float least_weight(i64 visible) {
   const float of_sum = kLeastSum / (float)visible;
   return of_sum < kLeast ? of_sum : kLeast;
 }
-// kIsInvariant: weights below the row's own cut become 0. So whether a value counts in a row does not
-// depend on the rows that share it.
+
+// kIsInvariant: weights below the row's own cut become 0. So the rows that share a value do not
+// decide whether it counts.
 template <class Config>
 LSSAR_HOST Floats<Config> cut_weights(Floats<Config> weights, float least) {
   if constexpr (!Config::kIsInvariant) return weights;
   return weights < least ? Floats<Config>{} : weights;
 }
-// Below all weights that are not cut.
+
+// Below all weights that are not cut, so that each of these is live.
 constexpr float kLeastOfAll = 0x1p-60f;
 
 // kIsInvariant: a score of -infinity, which hidden keys have, adds nothing at all to a row's sum.

@@ -103,8 +103,8 @@ LSSAR_HOST float load_row(const typename Config::Element* from, float* to) {
   return lane_sum<Config>(squares);
 }
 
-// kIsInvariant: a result in one form. There is one NaN, and 0 has no sign, because terms of 0 change
-// it.
+// kIsInvariant: gives a result one form: NaN has one pattern of bits, and 0 has no sign. Terms of
+// weight 0 may change that sign, and other rows decide which of them are added.
 template <class Config>
 LSSAR_HOST Floats<Config> one_form(Floats<Config> x) {
   if constexpr (!Config::kIsInvariant) return x;

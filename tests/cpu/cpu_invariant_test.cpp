@@ -39,7 +39,7 @@ std::vector<float> rows_of(const std::vector<float>& all, const Rows& rows) {
   return part;
 }
 
-// Bit by bit, so that 0 and -0 differ, and every NaN equals itself only.
+// Bit by bit, so that 0 and -0 differ, and so do NaNs with other bits.
 size_t num_different(const std::vector<float>& a, const std::vector<float>& b) {
   EXPECT_EQ(a.size(), b.size());
   size_t count = 0;
