@@ -53,88 +53,87 @@ def mark(shape, x, y, color):
     return f'<rect x="{x - 4:.1f}" y="{y - 4:.1f}" width="8" height="8" fill="{color}"{turn}/>'
 
 
+def ticks_around(values):
+    """Round numbers, with at least half a step between them and the values."""
+    low, high = min(values), max(values)
+    step = step_of(max(high - low, 0.01))
+    first, last = math.floor(low / step - 0.5), math.ceil(high / step + 0.5)
+    return [i * step for i in range(first, last + 1)]
+
+
 class Axes:
-    """Lengths by their logarithm, losses as they are."""
+    """Places, each with its text, by their logarithm. Values as they are, or by another scale."""
 
-    def __init__(self, lengths, losses):
-        span = max(max(losses) - min(losses), 0.01)
-        self.step = step_of(span)
-        self.low = math.floor(min(losses) / self.step - 0.5) * self.step
-        self.high = math.ceil(max(losses) / self.step + 0.5) * self.step
-        self.lengths = lengths
+    def __init__(self, places, ticks, titles, scale=float):
+        self.places, self.ticks, self.titles, self.scale = places, ticks, titles, scale
 
-    def x(self, length):
-        first, last = math.log(self.lengths[0]), math.log(self.lengths[-1])
-        return LEFT + (math.log(length) - first) / (last - first) * (WIDTH - LEFT - RIGHT)
+    def x(self, place):
+        first, last = math.log(min(self.places)), math.log(max(self.places))
+        return LEFT + (math.log(place) - first) / (last - first) * (WIDTH - LEFT - RIGHT)
 
-    def y(self, loss):
-        return TOP + (self.high - loss) / (self.high - self.low) * (HEIGHT - TOP - BOTTOM)
+    def y(self, value):
+        low, high = self.scale(self.ticks[0]), self.scale(self.ticks[-1])
+        return TOP + (high - self.scale(value)) / (high - low) * (HEIGHT - TOP - BOTTOM)
 
     def svg(self):
+        right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
         lines = []
-        for i in range(round((self.high - self.low) / self.step) + 1):
-            loss = self.low + i * self.step
-            y = self.y(loss)
-            lines.append(
-                f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
-            )
-            lines.append(
-                f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{loss:.4g}</text>'
-            )
-        bottom = HEIGHT - BOTTOM
+        for value in self.ticks:
+            y = self.y(value)
+            at = f'x1="{LEFT}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"'
+            lines.append(f'<line class="grid" {at}/>')
+            at = f'x="{LEFT - 8}" y="{y + 4:.1f}"'
+            lines.append(f'<text {at} text-anchor="end">{value:.4g}</text>')
         lines.append(f'<line class="axis" x1="{LEFT}" x2="{LEFT}" y1="{TOP}" y2="{bottom}"/>')
+        lines.append(f'<line class="axis" x1="{LEFT}" x2="{right}" y1="{bottom}" y2="{bottom}"/>')
+        for place, text in self.places.items():
+            at = f'x="{self.x(place):.1f}" y="{bottom + 18}"'
+            lines.append(f'<text {at} text-anchor="middle">{text}</text>')
+        x, y = (LEFT + right) / 2, (TOP + bottom) / 2
+        across, up = map(html.escape, self.titles)
+        lines.append(f'<text x="{x}" y="{HEIGHT - 14}" text-anchor="middle">{across}</text>')
         lines.append(
-            f'<line class="axis" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{bottom}" y2="{bottom}"/>'
-        )
-        for length in self.lengths:
-            times = length // self.lengths[0]
-            lines.append(
-                f'<text x="{self.x(length):.1f}" y="{bottom + 18}" text-anchor="middle">'
-                f"{length} ({times} x)</text>"
-            )
-        middle = (LEFT + WIDTH - RIGHT) / 2
-        lines.append(
-            f'<text x="{middle}" y="{HEIGHT - 14}" text-anchor="middle">'
-            "length of a window in bytes (times that of training)</text>"
-        )
-        lines.append(
-            f'<text x="16" y="{(TOP + bottom) / 2}" text-anchor="middle" '
-            f'transform="rotate(-90 16 {(TOP + bottom) / 2})">validation loss, nats per byte</text>'
+            f'<text x="16" y="{y}" text-anchor="middle" transform="rotate(-90 16 {y})">{up}</text>'
         )
         return lines
 
 
 class Line:
-    """The runs of one attention: at each length the mean, the least and the largest loss."""
+    """At each place the values of several runs: their mean, the least and the largest."""
 
-    def __init__(self, runs):
-        self.name = name_of(runs[0])
-        columns = list(zip(*([point["loss"] for point in run["validation"]] for run in runs)))
-        self.mean = [sum(column) / len(column) for column in columns]
-        self.low = [min(column) for column in columns]
-        self.high = [max(column) for column in columns]
+    def __init__(self, name, values):
+        self.name = name
+        self.mean = [sum(of_place) / len(of_place) for of_place in values]
+        self.low = [min(of_place) for of_place in values]
+        self.high = [max(of_place) for of_place in values]
 
 
 def lines_of(runs):
     by_name = {}
     for run in runs:
-        by_name.setdefault(name_of(run), []).append(run)
-    return [Line(group) for group in by_name.values()]
+        losses = [point["loss"] for point in run["validation"]]
+        by_name.setdefault(name_of(run), []).append(losses)
+    return [Line(name, list(zip(*of_runs))) for name, of_runs in by_name.items()]
 
 
 def draw(runs):
-    lengths = [point["length"] for point in runs[0]["validation"]]
-    axes = Axes(lengths, [point["loss"] for run in runs for point in run["validation"]])
     first = runs[0]
+    lengths = [point["length"] for point in first["validation"]]
+    places = {length: f"{length} ({length // lengths[0]} x)" for length in lengths}
+    ticks = ticks_around([point["loss"] for run in runs for point in run["validation"]])
+    titles = (
+        "length of a window in bytes (times that of training)",
+        "validation loss, nats per byte",
+    )
     title = (
         f"A GPT of {first['layers']} layers, trained for {first['steps']} steps on windows of "
         f"{first['length']} bytes"
     )
-    return picture(title, axes, lengths, lines_of(runs))
+    return picture(title, Axes(places, ticks, titles), lines_of(runs))
 
 
-def picture(title, axes, places, drawn):
-    """The SVG of lines, each with name, mean, low and high at the places."""
+def picture(title, axes, drawn):
+    """The SVG of lines at the places of the axes."""
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
         f'width="{WIDTH}" height="{HEIGHT}" role="img" aria-label="{html.escape(title)}">',
@@ -148,7 +147,7 @@ def picture(title, axes, places, drawn):
     ends = sorted(range(len(drawn)), key=lambda i: axes.y(drawn[i].mean[-1]))
     for i in ends:
         line, color = drawn[i], COLORS[i % len(COLORS)]
-        points = [(axes.x(place), axes.y(value)) for place, value in zip(places, line.mean)]
+        points = [(axes.x(place), axes.y(value)) for place, value in zip(axes.places, line.mean)]
         lines += [
             f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{axes.y(low):.1f}" y2="{axes.y(high):.1f}" '
             f'stroke="{color}" stroke-width="1.5"/>'

@@ -27,7 +27,8 @@ from .evidence_page import write_pages
 
 
 def kept_run(folder: pathlib.Path, item: Item, quick: bool) -> Optional[dict[str, Any]]:
-    """The finished run, or None."""
+    """The finished run, or None. Files of measurements have neither name nor group, and the oldest of
+    newton no group and a shorter name."""
     run = read_run(folder / item.file)
     if run is None or not item.is_of(run, quick):
         return None

@@ -9,6 +9,7 @@ from typing import Any, Iterable, Mapping, Optional, Protocol, Sequence
 import lssar
 import torch
 
+from . import config as configs
 from .checkpoint import write_whole
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -21,6 +22,10 @@ class Item(Protocol):
 
     @property
     def group(self) -> str: ...
+
+    @property
+    def attention(self) -> Optional[str]:
+        """None: a measurement, of no single attention."""
 
     @property
     def name(self) -> str: ...
@@ -51,6 +56,14 @@ def write_run(path: pathlib.Path, run: dict[str, Any]) -> None:
     text = "{\n" + ",\n".join(fields) + "\n}\n"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, lambda file: file.write(text.encode()))
+
+
+def has_config(run: dict[str, Any], config: configs.Config) -> bool:
+    """Whether a run was made with a config. A field that is younger than the run has its default in it."""
+    try:
+        return configs.from_json(run["config"]) == config
+    except configs.ConfigError:  # a field that there is no more
+        return False
 
 
 def software() -> dict[str, str]:

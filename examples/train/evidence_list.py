@@ -18,6 +18,7 @@ class Measurement:
     group: str
     settings: dict[str, Any]  # fields of the file; with others it is another measurement
     measure: Callable[[], dict[str, Any]]
+    attention = None
     is_alone = True
 
     @property

@@ -6,57 +6,20 @@ from typing import Any, Callable, Optional, Sequence
 
 from . import newton, precision, step_time
 from .evidence_claims import claims, count
-from .evidence_files import SEEDS, Item, cell, fill, table
+from .evidence_files import ROOT, SEEDS, Item, cell, fill, table
 from .evidence_list import MEASUREMENTS
 from .evidence_plots import plots
-from .evidence_runs import GROUPS, TABLES
-from .evidence_tables import COLUMNS, comparison, grid
-from .evidence_values import LENGTH, Runs
+from .evidence_runs import GROUPS, LENGTH, REREAD, TABLES
+from .evidence_tables import comparison, grid, growth_table, paper_table
+from .evidence_titles import title_of
+from .evidence_values import Runs
 
-TITLES = {
-    "softmax": "softmax",
-    "softmax_entropy": "softmax, QK norm, log N",
-    "lssa": "LSSA",
-    "sigmoid_l1": "sigmoid, l1",
-    "relu_l1": "ReLU, l1",
-    "softmax_inverse": "softmax, inverse: -P",
-    "softmax_recentred": "softmax, re-centred: P - b / N",
-    "softmax_recentred_l1": "softmax, re-centred, l1",
-    "identity_l1": "softmax without exp",
-    "exp": "softmax without its norm",
-    "identity": "softmax without both",
-    "relu_squared_l1": "ReLU², l1",
-    "relu6_l1": "ReLU6, l1",
-    "gelu_l1": "GELU, l1",
-    "softplus_l1": "softplus, l1",
-    "mish_l1": "Mish, l1",
-    "sigmoid_unbiased_l1": "sigmoid, l1, no bias",
-    "sigmoid": "sigmoid",
-    "relu_length": "ReLU over N",
-    "relu_sqrt_length": "ReLU over √(N / 2)",
-}
 Rows = Sequence[tuple[str, Optional[int]]]  # attentions, and the p they are read with
-PAPER = """| length | 1K (1 x) | 2K | 4K | 8K |
-| --- | --- | --- | --- | --- |
-| softmax | 3.19 | 4.17 | 5.45 | 6.28 |
-| sigmoid | 3.19 | 7.46 | 11.84 | 14.50 |
-| ReLU over N | 3.21 | 6.27 | 8.50 | 10.35 |
-| LSSA | 3.19 | 4.13 | 5.30 | 5.94 |
-| LSSAR, p = 3 | 3.18 | 4.24 | 5.41 | 6.30 |
-| LSSAR, p = 15 | 3.19 | 3.19 | 3.23 | 3.32 |
-| softmax, p = 15 | - | - | - | 7.02 |
-| sigmoid, l1, p = 15 | - | - | - | 3.86 |
-"""
-
-
-def title_of(attention: str, p: Optional[int] = None) -> str:
-    """The name of an attention on the page. p: what it is read with; None: as trained."""
-    if attention in TITLES:
-        name = TITLES[attention]
-    else:
-        base, _, power = attention.rpartition("_p")
-        name = f"{TITLES.get(base, base.upper())}, p = {power}"
-    return name if p is None else f"{name}; read with p = {p}"
+# The first line of a page in any other folder than docs.
+OTHER_RUNS = (
+    "Tables and plots are of the runs in this folder. The sentences about them were written for "
+    "docs/{name}.\n\n"
+)
 
 
 def by_length(runs: Runs, group: str, key: str, rows: Rows, rope: str = "none") -> str:
@@ -75,7 +38,7 @@ def stability_table(runs: Runs) -> str:
         norms = runs.norms(attention)
         if norms:
             columns = [runs.last_losses(attention)]
-            columns += [[of(x) for x in norms] for of in (statistics.median, max)]
+            columns += [list(map(statistics.median, norms)), runs.largest_norms(attention)]
             rows.append([title_of(attention), str(len(norms)), *map(cell, columns)])
     return table(("", "seeds", "loss at the end", "median norm", "largest norm"), rows)
 
@@ -116,8 +79,8 @@ def list_of_runs(runs: Runs, listed: Sequence[Item]) -> str:
     done = {run["name"]: _result(run) for run in runs.runs if run["group"] not in MEASUREMENTS}
     rows: dict[str, list[str]] = {}
     for item in listed:
-        if item.group not in MEASUREMENTS:
-            title = f"{item.group}: {title_of(getattr(item, 'attention'))}"
+        if item.attention:
+            title = f"{item.group}: {title_of(item.attention)}"
             rows.setdefault(title, []).append(done.get(item.name, "missing"))
     return table(["run", *(f"seed {s}" for s in SEEDS)], [[title, *cells] for title, cells in rows.items()])
 
@@ -133,12 +96,13 @@ def list_of_measurements(runs: Runs, listed: Sequence[Item]) -> str:
 
 def times(runs: Runs) -> dict[str, str]:
     """How long the runs took, for a sentence."""
-    seconds = sorted(run["train_seconds"] for run in runs.runs if "train_seconds" in run) or [0.0]
+    seconds = [run["train_seconds"] for run in runs.runs if "train_seconds" in run]
     return {
         "trained": str(len(seconds)),
         "hours": f"{sum(seconds) / 3600:.1f}",
-        "median_seconds": f"{statistics.median(seconds):.0f}",
-        "longest_minutes": f"{seconds[-1] / 60:.0f}",
+        "median_seconds": f"{statistics.median(seconds or [0.0]):.0f}",
+        "longest_minutes": f"{max(seconds, default=0.0) / 60:.0f}",
+        "long_runs": str(sum(x > 600 for x in seconds)),
     }
 
 
@@ -146,7 +110,8 @@ def write_pages(output: pathlib.Path, listed: Sequence[Item], finished: list[dic
     """Writes the pages, and the plots into the folder evidence beside them."""
     runs = Runs(finished)
     own = [(attention, None) for attention in GROUPS["length"].attentions]
-    reread = [(a, p) for a in ("softmax", "softmax_entropy", "lssa") for p in (None, 3, 15)]
+    reread = [(attention, p) for attention, powers in REREAD.items() for p in (None, *powers)]
+    trained = [("lssar_p3", None), ("lssar_p15", None)]
     few = [(attention, None) for attention in GROUPS["passkey"].attentions]
     evidence = output / "evidence"
     evidence.mkdir(exist_ok=True)
@@ -158,7 +123,8 @@ def write_pages(output: pathlib.Path, listed: Sequence[Item], finished: list[dic
         **times(runs),
         "length": by_length(runs, "length", "loss", own),
         "ntk": by_length(runs, "length", "loss", own, rope="ntk"),
-        "reread": by_length(runs, "length", "loss", [*reread, ("lssar_p3", None), ("lssar_p15", None)]),
+        "reread": by_length(runs, "length", "loss", [*reread, *trained]),
+        "reread_ntk": by_length(runs, "length", "loss", [*reread, *trained], rope="ntk"),
         "passkey": by_length(runs, "passkey", "accuracy", few),
         "passkey_reread": by_length(runs, "passkey", "accuracy", reread),
         "recall": by_length(runs, "recall", "accuracy", few),
@@ -171,12 +137,18 @@ def write_pages(output: pathlib.Path, listed: Sequence[Item], finished: list[dic
         "step_time": measured(runs, "step_time", step_time.table),
         "claims": claims(runs),
         "verdicts": count(runs),
-        "paper": PAPER,
-        **{f"table{number}": grid(runs.values, number, title_of) for number in TABLES},
-        **{f"ranks_{group}": comparison(runs.values, group) for group in COLUMNS},
+        "paper": paper_table(),
+        "growth": growth_table(runs),
+        **{f"table{number}": grid(runs, number) for number in TABLES},
+        **{f"ranks_{group}": comparison(runs, group) for group in ("tables", "length")},
         "runs": list_of_runs(runs, listed),
         "measurements": list_of_measurements(runs, listed),
     }
-    (output / "extrapolation.md").write_text(fill("extrapolation.md.in", parts), encoding="utf-8")
     of_newton = sum(item.group == newton.GROUP for item in listed)
-    newton.write_page(output / "newton.md", runs.of(newton.GROUP), of_newton)
+    pages = {
+        "extrapolation.md": fill("extrapolation.md.in", parts),
+        "newton.md": newton.page(runs.of(newton.GROUP), of_newton),
+    }
+    for name, text in pages.items():
+        note = "" if output == ROOT / "docs" else OTHER_RUNS.format(name=name)
+        (output / name).write_text(note + text, encoding="utf-8")

@@ -13,7 +13,8 @@ from typing import Any, Iterator
 import torch
 
 from . import config as configs, evaluate, looking, model as models, train
-from .evidence_files import ROOT, SEEDS, software
+from .evidence_files import ROOT, SEEDS, has_config, software
+from .fields import ConfigError
 from .log import Log
 
 _PLAIN = "scale=inv_sqrt_dim,qk_norm=false"  # of scores, as softmax has it
@@ -47,7 +48,8 @@ ATTENTIONS: dict[str, tuple[str, int]] = {
 _OF_TEXT = ("softmax", "softmax_entropy", "lssa", "lssar_p3", "lssar_p15", "softmax_p3", "softmax_p15",
             "sigmoid_l1", "sigmoid_l1_p15", "relu_l1")  # fmt: skip
 _OF_TASKS = ("softmax", "softmax_entropy", "lssa", "lssar_p3", "lssar_p15", "softmax_p15")
-_POWERS = tuple(f"{name}_p{p}" for name in ("lssar", "softmax") for p in (1, 3, 15, 100, 1000))
+POWERS = (1, 3, 15, 100, 1000)  # of the group stability
+_OF_POWERS = tuple(f"{name}_p{p}" for name in ("lssar", "softmax") for p in POWERS)
 # The rows of the paper's tables 1 to 4.
 TABLES: dict[int, tuple[str, ...]] = {
     1: ("softmax", "softmax_inverse", "softmax_recentred", "softmax_recentred_l1"),
@@ -57,9 +59,14 @@ TABLES: dict[int, tuple[str, ...]] = {
         "softmax_p15", "sigmoid_l1_p15"),
 }  # fmt: skip
 # Models that are also read with these powers: re-weighting switched on only at inference.
-_REREAD = {"softmax": (3, 15), "softmax_entropy": (3, 15), "lssa": (3, 15)}
-
-_MODEL = {"vocab": 256, "layers": 2, "width": 64, "heads": 2, "length": 64}
+REREAD = {"softmax": (3, 15), "softmax_entropy": (3, 15), "lssa": (3, 15)}
+# Checksums of the texts that the kept runs were made with. A system with other licences has other texts.
+_TEXTS = {
+    "train": "448d736ce75b8fb3f45b9131aea9e41c54c040f2778796b24ac929368610ebd6",
+    "validation": "ab3cfba9a0858f70f66a359bb12fb77d21cfbd66d12f83dba09be45fec848bfc",
+}
+LENGTH = 64  # of training
+_MODEL = {"vocab": 256, "layers": 2, "width": 64, "heads": 2, "length": LENGTH}
 _TRAIN = {"steps": 800, "batch": 16, "learning_rate": 0.003, "warmup": 100, "log_every": 50}
 
 
@@ -72,7 +79,7 @@ class Group:
     times: tuple[int, ...] = evaluate.TIMES
     documents: int = 240
     ropes: tuple[str, ...] = ("none", "ntk")  # how positions are stretched for reading
-    rereads: bool = True  # whether _REREAD applies
+    rereads: bool = True  # whether REREAD applies
     looks: bool = False  # whether looking.py looks at the models, rather than evaluate.py reads them
 
 
@@ -87,7 +94,7 @@ GROUPS = {
         {"batch": 64, "learning_rate": 0.001, "warmup": 50, "log_every": 20},
         documents=60,
     ),
-    "stability": Group(_POWERS, {"source": "text"}, train={"steps": 200, "log_every": 10}, times=(1,)),
+    "stability": Group(_OF_POWERS, {"source": "text"}, train={"steps": 200, "log_every": 10}, times=(1,)),
     "tables": Group(
         tuple(dict.fromkeys(name for rows in TABLES.values() for name in rows)),
         {"source": "text"},
@@ -121,8 +128,14 @@ class Spec:
     def file(self) -> str:
         return f"{self.group}/seed_{self.seed}/{self.attention}.json"
 
+    @property
+    def reads_text(self) -> bool:
+        return bool(GROUPS[self.group].data["source"] == "text")
+
     def is_of(self, run: dict[str, Any], quick: bool) -> bool:
-        return bool(run["config"] == self.config(quick))
+        if not quick and self.reads_text and run["sha256"] != _TEXTS:
+            return False
+        return has_config(run, configs.from_json(self.config(quick)))
 
     def make(self, quick: bool) -> dict[str, Any]:
         return make(self, quick)
@@ -136,7 +149,7 @@ class Spec:
             "data": {**group.data, "seed": self.seed},
             "train": {**_TRAIN, **group.train, "seed": self.seed, "device": "cpu"},
         }
-        if group.data["source"] == "text":
+        if self.reads_text:
             values["data"].update(train="train.txt", validation="validation.txt")
         if quick:
             values["train"].update(steps=4, warmup=1, batch=4, log_every=1, evaluate_sequences=4)
@@ -156,7 +169,9 @@ def make(spec: Spec, quick: bool = False) -> dict[str, Any]:
     values = spec.config(quick)
     with tempfile.TemporaryDirectory() as folder:
         here = pathlib.Path(folder)
-        sums = _make_texts(here) if values["data"]["source"] == "text" else {}
+        sums = _make_texts(here) if spec.reads_text else {}
+        if sums and not quick:
+            _check_texts(sums)
         placed = {name: dict(section) for name, section in values.items()}
         placed["data"].update({name: str(here / f"{name}.txt") for name in sums})
         placed["train"]["out"] = str(here / "out")
@@ -188,6 +203,17 @@ def _make_texts(folder: pathlib.Path) -> dict[str, str]:
     return {x: hashlib.sha256((folder / f"{x}.txt").read_bytes()).hexdigest() for x in names}
 
 
+def _check_texts(sums: dict[str, str]) -> None:
+    """Runs of other texts may not stand among the kept ones. Runs with --quick are no evidence."""
+    for name, found in sums.items():
+        if found != _TEXTS[name]:
+            raise ConfigError(
+                f"{name}.txt: its SHA-256 is {found}; must be {_TEXTS[name]}, that of the other runs. "
+                "examples/gpt/text.sh makes it of Debian 12's /usr/share/common-licenses; the variable "
+                "LICENCES may name another folder"
+            )
+
+
 def _found(spec: Spec, config: configs.Config, model: models.Model, quick: bool) -> dict[str, Any]:
     """What is seen in a trained model."""
     group = GROUPS[spec.group]
@@ -204,7 +230,7 @@ def _readings(
     group = GROUPS[spec.group]
     times, documents = group.times, 2 if quick else group.documents
     is_long = len(times) > 1
-    powers = (None, *_REREAD.get(spec.attention, ())) if is_long and group.rereads else (None,)
+    powers = (None, *REREAD.get(spec.attention, ())) if is_long and group.rereads else (None,)
     for p in powers:
         if p is not None:
             models.read_with(model, p=p)

@@ -1,29 +1,47 @@
-"""The paper's small tables as a grid of runs, and how our order compares with the paper's."""
+"""The paper's figures beside ours: its losses, its small tables as a grid of runs, and the order of both."""
 
 import itertools
 import math
 import statistics
-from typing import Callable, Optional, Sequence
+from typing import Optional, Sequence
 
-from .evidence_files import SEEDS
+from .evidence_files import SEEDS, cell, table
 from .evidence_runs import TABLES
+from .evidence_titles import title_of
+from .evidence_values import Runs
 
-# values(group, attention, key): for each seed the values at every length.
-Values = Callable[..., list[list[float]]]
-
-# The paper's losses at 8K, of models trained at 1K, as the summary that the page names gives them.
-PAPER_AT_8 = {
-    "softmax": 6.28,
-    "sigmoid": 14.50,
-    "relu_length": 10.35,
-    "lssa": 5.94,
-    "lssar_p3": 6.30,
-    "lssar_p15": 3.32,
-    "softmax_p15": 7.02,
-    "sigmoid_l1_p15": 3.86,
+# The paper's losses at 1K, the length of its training, 2K, 4K and 8K, as the summary that the page names
+# gives them. None: it does not.
+PAPER: dict[str, tuple[Optional[float], ...]] = {
+    "softmax": (3.19, 4.17, 5.45, 6.28),
+    "sigmoid": (3.19, 7.46, 11.84, 14.50),
+    "relu_length": (3.21, 6.27, 8.50, 10.35),
+    "lssa": (3.19, 4.13, 5.30, 5.94),
+    "lssar_p3": (3.18, 4.24, 5.41, 6.30),
+    "lssar_p15": (3.19, 3.19, 3.23, 3.32),
+    "softmax_p15": (None, None, None, 7.02),
+    "sigmoid_l1_p15": (None, None, None, 3.86),
 }
-# The indices of 1 x and 8 x among a group's lengths.
-COLUMNS = {"tables": (0, 1), "length": (0, 3)}
+PAPER_AT_8 = {name: losses[-1] for name, losses in PAPER.items() if losses[-1] is not None}
+
+
+def _two_digits(loss: Optional[float]) -> str:
+    return "-" if loss is None else f"{loss:.2f}"
+
+
+def paper_table() -> str:
+    rows = ([title_of(name), *map(_two_digits, losses)] for name, losses in PAPER.items())
+    return table(("length", "1K (1 x)", "2K", "4K", "8K"), rows)
+
+
+def growth_table(runs: Runs) -> str:
+    """By how much losses grow from 1 x to 8 x, the paper's and those of the group length."""
+    rows = []
+    for name, (first, *_, last) in PAPER.items():
+        ours = runs.growth(8, name)
+        if ours and first is not None and last is not None:
+            rows.append([title_of(name), _two_digits(last - first), cell(ours)])
+    return table(("growth from 1 x to 8 x", "the paper's", "ours"), rows)
 
 
 def ranks(numbers: Sequence[float]) -> list[float]:
@@ -52,45 +70,32 @@ def chance(count: int, least: float) -> float:
     return reach / math.factorial(count)
 
 
-def comparison(values: Values, group: str) -> str:
+def comparison(runs: Runs, group: str) -> str:
     """A sentence: the rank correlation with the paper's losses at 8 x."""
-    column = COLUMNS[group][1]
-    runs = {name: values(group, name, "loss") for name in PAPER_AT_8}
-    runs = {name: seeds for name, seeds in runs.items() if len(seeds) == len(SEEDS)}
-    count = len(runs)
+    losses = {name: runs.at(8, name, group=group) for name in PAPER_AT_8}
+    losses = {name: of_seeds for name, of_seeds in losses.items() if len(of_seeds) == len(SEEDS)}
+    count = len(losses)
     if count < 4:
         return "too few attentions have all seeds"
-    paper = [PAPER_AT_8[name] for name in runs]
-    mean = spearman(paper, [statistics.fmean(run[column] for run in seeds) for seeds in runs.values()])
-    by_seed = zip(*([run[column] for run in seeds] for seeds in runs.values()))
-    each = ", ".join(f"{spearman(paper, losses):.2f}" for losses in by_seed)
-    share = 100 * chance(count, mean)
-    return f"{mean:.2f} for {count} attentions ({each} by seed); {share:.1f} % of all orders reach it"
+    paper = [PAPER_AT_8[name] for name in losses]
+    mean = spearman(paper, list(map(statistics.fmean, losses.values())))
+    each = ", ".join(f"{spearman(paper, of_seed):.2f}" for of_seed in zip(*losses.values()))
+    share = f"{100 * chance(count, mean):.1f} % of all possible orders have one as large or larger"
+    return f"{mean:.2f} for {count} attentions ({each} by seed); {share}"
 
 
-def _row(values: Values, name: str, title: str, places: Optional[Sequence[float]]) -> str:
-    """A line of the grid. places: the ranks at 1 x and 8 x; None: seeds are missing."""
-    seeds = values("tables", name, "loss")
-    cells = [str(len(seeds))]
-    for i, column in enumerate(zip(*seeds)):
-        cells.append(f"{statistics.fmean(column):.3f} ({min(column):.3f} to {max(column):.3f})")
-        cells.append(f"{places[i]:g}" if places else "-")
-    paper = PAPER_AT_8.get(name)
-    return f"| {title} | " + " | ".join([*cells, "-" if paper is None else f"{paper:.2f}"]) + " |"
-
-
-def grid(values: Values, number: int, title_of: Callable[[str], str]) -> str:
+def grid(runs: Runs, number: int) -> str:
     """One of the paper's tables: our losses at 1 x and 8 x, their ranks among the attentions that have
     all seeds, and the paper's losses at 8 x."""
-    runs = {name: values("tables", name, "loss") for name in TABLES[number]}
-    means = {
-        name: [statistics.fmean(column) for column in zip(*seeds)]
-        for name, seeds in runs.items()
-        if len(seeds) == len(SEEDS)
-    }
-    columns = [ranks(column) for column in zip(*means.values())]
-    places = dict(zip(means, zip(*columns)))
-    lines = ["| | seeds | loss at 1 x | rank | loss at 8 x | rank | the paper's at 8 x |"]
-    lines.append("| --- " * 7 + "|")
-    lines += [_row(values, x, title_of(x), places.get(x)) for x, seeds in runs.items() if seeds]
-    return "\n".join(lines) + "\n" if len(lines) > 2 else "No run is done yet.\n"
+    columns = {name: list(zip(*runs.values("tables", name, "loss"))) for name in TABLES[number]}
+    columns = {name: of for name, of in columns.items() if of}
+    whole = {name: of for name, of in columns.items() if len(of[0]) == len(SEEDS)}
+    places = [ranks(means) for means in zip(*(map(statistics.fmean, of) for of in whole.values()))]
+    of_name = dict(zip(whole, zip(*places)))
+    rows = []
+    for name, of in columns.items():
+        shown = [f"{x:g}" for x in of_name[name]] if name in of_name else ["-", "-"]
+        pairs = (x for losses, rank in zip(of, shown) for x in (cell(losses), rank))
+        rows.append([title_of(name), str(len(of[0])), *pairs, _two_digits(PAPER_AT_8.get(name))])
+    head = ("", "seeds", "loss at 1 x", "rank", "loss at 8 x", "rank", "the paper's at 8 x")
+    return table(head, rows)

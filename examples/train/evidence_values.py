@@ -4,9 +4,8 @@ import math
 import statistics
 from typing import Any, Optional
 
+from . import newton
 from .evidence_runs import GROUPS
-
-LENGTH = 64  # of training
 
 
 class Runs:
@@ -48,6 +47,10 @@ class Runs:
         curves = [run["curve"] for run in self.of("stability", attention)]
         return [[row[2] for row in curve[len(curve) // 3 :]] for curve in curves]
 
+    def largest_norms(self, attention: str) -> list[float]:
+        """For each seed the largest of these norms."""
+        return [max(of_seed) for of_seed in self.norms(attention)]
+
     def last_losses(self, attention: str) -> list[float]:
         """For each seed of the group stability the loss of the last step."""
         return [run["curve"][-1][1] for run in self.of("stability", attention)]
@@ -78,6 +81,7 @@ class Runs:
         return [statistics.fmean(of_lengths[column]) for of_lengths in self.looked(attention, "live")]
 
     def orbits(self, attention: str, key: str) -> list[float]:
-        """For each seed of the group newton a figure of new orbits of the kind of training."""
-        readings = [next(iter(run["readings"].values())) for run in self.of("newton", attention)]
-        return [reading[key] for reading in readings if reading[key] is not None]
+        """For each seed of the group newton a figure of new orbits of the kind of training; inf where the
+        reading has none."""
+        readings = [run["readings"][newton.SAME] for run in self.of(newton.GROUP, attention)]
+        return [math.inf if reading[key] is None else reading[key] for reading in readings]

@@ -11,14 +11,15 @@ from typing import Any, Optional
 import torch
 
 from . import config as configs, evaluate, force, model as models, train
-from .evidence_files import SEEDS, cell, fill, software, table
+from .evidence_files import SEEDS, cell, fill, has_config, software, table
 from .log import Log
 
 GROUP = "newton"
 ATTENTIONS = {"softmax": ("softmax", 0, "softmax"), "lssar_p15": ("lssar", 15, "LSSAR, p = 15")}
+SAME = "new orbits of the same kind"
 # What is read: a name, the length in training lengths, and the axes of the orbits; None: as in training.
 READINGS: dict[str, tuple[int, Optional[tuple[float, float]]]] = {
-    "new orbits of the same kind": (1, None),
+    SAME: (1, None),
     "the same, 4 x as long": (4, None),
     "wider orbits (axes 1.8 to 2.6)": (1, (1.8, 2.6)),
 }
@@ -43,11 +44,7 @@ class Spec:
         return f"{GROUP}/seed_{self.seed}/{self.attention}.json"
 
     def is_of(self, run: dict[str, Any], quick: bool) -> bool:
-        """A config field that is younger than the run has its default in it."""
-        try:
-            return configs.from_json(run["config"]) == config_of(self.attention, self.seed, quick)
-        except configs.ConfigError:  # a field that there is no more
-            return False
+        return has_config(run, config_of(self.attention, self.seed, quick))
 
     def make(self, quick: bool) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder:
@@ -110,7 +107,8 @@ def read(
     """The error of the predictions, the law that they follow, and that of the true orbits; the probe."""
     length = times * model.config.length
     fit = force.sample(10 * seed + 1, ORBITS, length, axes)
-    positions, following = test = force.sample(10 * seed + 2, ORBITS, length, axes)
+    test = force.sample(10 * seed + 2, ORBITS, length, axes)
+    positions, following = test
     predicted = model(positions)
     exponent, fits = force.law(positions, predicted)
     found = {
@@ -127,11 +125,16 @@ def _rounded(value: float) -> Optional[float]:
     return round(value, 5) if value == value else None  # NaN is no JSON
 
 
+def _fitted(reading: dict[str, Optional[float]]) -> dict[str, Optional[float]]:
+    """The reading; files have an R^2 of 0 where no power fits, which is no R^2 of a fit."""
+    return {**reading, "fit_r2": None} if reading["exponent"] is None else reading
+
+
 def reading_table(runs: list[dict[str, Any]], reading: str) -> str:
     keys = {"error": "error", "exponent": "n of r^-n", "fit_r2": "R^2 of that fit", "probe_r2": "probe's R^2"}
     rows = []
     for attention, (_, _, title) in ATTENTIONS.items():
-        of = [run["readings"][reading] for run in runs if run["attention"] == attention]
+        of = [_fitted(run["readings"][reading]) for run in runs if run["attention"] == attention]
         if of:
             rows.append([title, str(len(of)), *(cell([x[key] for x in of]) for key in keys)])
     return table(["", "seeds", *keys.values()], rows)
@@ -142,15 +145,15 @@ def list_of_runs(runs: list[dict[str, Any]]) -> str:
     head = ("run", "loss at the end", "probe's R^2: trained", "before training", "of the position alone")
     rows = []
     for run in runs:
-        own = run["readings"][next(iter(READINGS))]["probe_r2"]
+        own = run["readings"][SAME]["probe_r2"]
         probes = [f"{x:.3f}" for x in (own, run["probe_new"], run["probe_position"])]
         name = f"{ATTENTIONS[run['attention']][2]}, seed {run['seed']}"
         rows.append([name, f"{run['curve'][-1][1]:.2e}", *probes])
     return table(head, rows)
 
 
-def write_page(path: pathlib.Path, runs: list[dict[str, Any]], count: int) -> None:
-    """The page of the finished runs, of `count`."""
+def page(runs: list[dict[str, Any]], count: int) -> str:
+    """docs/newton.md of the finished runs, of `count`."""
     tables = (f"{name[0].upper()}{name[1:]}:\n\n{reading_table(runs, name)}" for name in READINGS)
     true = [run["readings"][name]["true_exponent"] for run in runs for name in READINGS]
     parts = {
@@ -159,4 +162,4 @@ def write_page(path: pathlib.Path, runs: list[dict[str, Any]], count: int) -> No
         "true": f"{min(true):.3f} to {max(true):.3f}" if true else "what no run has measured yet",
         "runs": list_of_runs(runs),
     }
-    path.write_text(fill("newton.md.in", parts), encoding="utf-8")
+    return fill("newton.md.in", parts)
