@@ -135,6 +135,16 @@ class TrainConfig:
     evaluate_every: int = field(0, Whole(0))  # steps; 0: at the end only
     evaluate_sequences: int = field(64, Whole(1))
 
+    def shares(self, processes: int) -> tuple[int, int]:
+        """Sequences of a step for each process, and how many of them at once."""
+        rows, left = divmod(self.batch, processes)
+        if left:
+            raise ConfigError(f"train.batch: {self.batch}; must be a multiple of the {processes} processes")
+        micro = self.micro_batch or rows
+        if rows % micro != 0:
+            raise ConfigError(f"train.micro_batch: {micro}; must divide {rows}, a process's sequences")
+        return rows, micro
+
 
 @dataclasses.dataclass(frozen=True)
 class Config:

@@ -93,10 +93,10 @@ def attention_ms(command: str, model: configs.ModelConfig, layer: int, sequences
     return total
 
 
-def step_ms(config: configs.Config, processes: int, command: str, length: int) -> tuple[float, float]:
-    """The products and the attention of a step with sequences of a length."""
-    model, rows = dataclasses.replace(config.model, length=length), config.train.batch // processes
-    micro = config.train.micro_batch or rows
+def parts_of_step(config: configs.Config, processes: int, command: str, length: int) -> tuple[float, float]:
+    """The milliseconds of products and of attention in a step with sequences of a length."""
+    model = dataclasses.replace(config.model, length=length)
+    rows, micro = config.train.shares(processes)
     products = 1e3 * rows * length * product_flops(model) / (PEAK * PRODUCTS_REACH)
     layers = {model.power(i): attention_ms(command, model, i, micro) for i in _one_of_each(model)}
     return products, sum(layers[model.power(i)] for i in range(model.layers)) * (rows // micro)
@@ -105,20 +105,20 @@ def step_ms(config: configs.Config, processes: int, command: str, length: int) -
 def predict(config: configs.Config, processes: int, command: Optional[str] = None) -> dict[str, Any]:
     """Memory and steps are those of model.length; the hours have the shorter sequences of data.shortest."""
     model, train = config.model, config.train
-    micro = train.micro_batch or train.batch // processes
+    _, micro = train.shares(processes)
     weights = parameters(model)
     sharded = processes if train.parallel == "fsdp" else 1
     memory = 16 * weights / sharded + 2 * weights + micro * model.length * activation_bytes(model)
     command, total, begin = command or find_command(), 0.0, 0
     for length, end in data.stages(config):  # the last one has model.length
-        products, attends = step_ms(config, processes, command, length)
-        total, begin = total + (products + attends) * (end - begin), end
+        products, of_attention = parts_of_step(config, processes, command, length)
+        total, begin = total + (products + of_attention) * (end - begin), end
     return {
         "weights": weights,
         "memory_GiB": memory / 2**30,
         "products_ms": products,
-        "attention_ms": attends,
-        "step_ms": products + attends,
+        "attention_ms": of_attention,
+        "step_ms": products + of_attention,
         "hours": total / 3.6e6,
     }
 
@@ -134,6 +134,8 @@ def main(arguments: Optional[list[str]] = None) -> int:
     parser.add_argument("overrides", nargs="*", help="section.field=value")
     parser.add_argument("--processes", type=int, default=8, help="GPUs (default 8)")
     options = parser.parse_args(arguments)
+    if options.processes < 1:
+        parser.error(f"--processes: {options.processes}; must be 1 or more")
     try:
         config = configs.load(options.config, options.overrides)
         if config.model.family == "vit":

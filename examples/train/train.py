@@ -63,7 +63,7 @@ class Run:
     def __init__(self, config: configs.Config) -> None:
         self.config, self.train = config, config.train
         self.processes = parallel.start(self.train.device)
-        self.rows, self.micro = self._shares()
+        self.rows, self.micro = self.train.shares(self.processes.count)
         torch.manual_seed(self.train.seed)
         model = models.make(config.model).to(self.processes.device)
         self.model = parallel.share(model, self.processes, self.train.parallel)
@@ -74,18 +74,6 @@ class Run:
             pathlib.Path(self.train.out).mkdir(parents=True, exist_ok=True)
             self._resume()
         self.log = Log(self.train.out, self.step) if self.processes.is_first else None
-
-    def _shares(self) -> tuple[int, int]:
-        """Sequences of a step for each process, and how many of them at once."""
-        rows, left = divmod(self.train.batch, self.processes.count)
-        if left:
-            raise ConfigError(
-                f"train.batch: {self.train.batch}; must be a multiple of the {self.processes.count} processes"
-            )
-        micro = self.train.micro_batch or rows
-        if rows % micro != 0:
-            raise ConfigError(f"train.micro_batch: {micro}; must divide {rows}, a process's sequences")
-        return rows, micro
 
     def _resume(self) -> None:
         state = checkpoint.read_last(self.train.out)

@@ -1,6 +1,8 @@
 """The models: every attention trains, positions, grouped heads, the ViT; predicted sizes."""
 
+import contextlib
 import dataclasses
+import io
 import unittest
 from unittest import mock
 
@@ -139,6 +141,23 @@ class Predictions(unittest.TestCase):
         self.assertTrue(0 < two["attention_ms"] < one["attention_ms"] < one["products_ms"])
         self.assertAlmostEqual(one["step_ms"], one["attention_ms"] + one["products_ms"])
         self.assertAlmostEqual(one["hours"], one["step_ms"] * 18865 / 3.6e6)
+
+    def test_processes_that_cannot_share_a_step(self):
+        tiny = str(CONFIGS / "tiny.json")
+        cases = {
+            ("--processes", "0"): "--processes: 0; must be 1 or more",
+            ("--processes", "3"): "train.batch: 16; must be a multiple of the 3 processes",
+            ("--processes", "32"): "train.batch: 16; must be a multiple of the 32 processes",
+            ("train.micro_batch=3", "--processes", "2"): "train.micro_batch: 3; must divide 8",
+        }
+        for arguments, wanted in cases.items():
+            with contextlib.redirect_stderr(io.StringIO()) as said, mock.patch.object(predict, "find_command"):
+                try:
+                    code = predict.main([tiny, *arguments])
+                except SystemExit as ended:
+                    code = ended.code
+            self.assertEqual(code, 2)
+            self.assertIn(wanted, said.getvalue())
 
     def test_sequences_that_grow(self):
         """Half of the tokens are in sequences of 128, so two thirds of the steps are."""
