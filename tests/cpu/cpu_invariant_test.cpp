@@ -3,6 +3,7 @@
 // each problem has one kernel.
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <string>
 
 #include "score/score_text.h"
@@ -244,6 +245,24 @@ TEST(CpuInvariant, SchedulesThatAreLegalHaveTheSameBits) {
   EXPECT_NE(refusal([](Schedule& s) { s.softplus_degree = 5; }), "");
 }
 
+TEST(CpuInvariant, ABackwardHasOneOrderOfSums) {
+  Problem problem = invariant_problem(DType::kFp32, 24, 40, 15, true);
+  problem.pass = Pass::kBackward;
+  const Target target = *target_from_name("x86-64-v3");
+  const Schedule schedule = default_schedule(problem, target);
+  EXPECT_TRUE(validate(schedule, problem, target).ok());
+  Schedule other = schedule;
+  other.cpu.rows = 4;
+  EXPECT_EQ(validate(other, problem, target).message(),
+            "schedule.cpu.rows = 4: allowed is 6 with problem.invariant, because the bits of "
+            "results depend on it");
+  other = schedule;
+  other.dq_mode = DqMode::kSplit;
+  EXPECT_NE(validate(other, problem, target).message().find("schedule.dq_mode = split: allowed is"),
+            std::string::npos)
+      << validate(other, problem, target).message();
+}
+
 // Values that a row has no weight for may be no numbers, whoever else reads them: those of hidden
 // keys, and those below its cut.
 TEST(CpuInvariant, ValuesOfOtherRowsMayBeNan) {
@@ -260,6 +279,83 @@ TEST(CpuInvariant, ValuesOfOtherRowsMayBeNan) {
     EXPECT_EQ(num_different_in_chunks(of, whole, in, 1, 60), 0u);
     EXPECT_EQ(num_different_in_chunks(of, whole, in, 7), 0u);
   }
+}
+
+// A NaN in a key and an infinity in a value, which some rows see and others do not.
+TEST(CpuInvariant, KeysOfOtherRowsMayBeNan) {
+  LSSAR_NEEDS_CPU_KERNELS();
+  Problem windowed = invariant_problem(DType::kFp32, 16, 24, 15, true);
+  windowed.window_left = 70;
+  windowed.window_sinks = 5;
+  for (const Case& of :
+       {Case{invariant_problem(DType::kFp32, 24, 40, 15, true), "x86-64-v3", 4, 2},
+        Case{windowed, "x86-64-v3", 2, 1}}) {
+    const auto d = static_cast<size_t>(of.problem.head_dim);
+    const auto dv = static_cast<size_t>(of.problem.head_dim_v);
+    const Sizes whole = sizes_with(1, of.heads, of.kv_heads, 90, 700);
+    RandomInputs in = random_inputs(of.problem, whole, InputKind::kGauss, 25);
+    in.k[650 * d + 3] = kNan;
+    in.v[655 * dv + 1] = std::numeric_limits<float>::infinity();
+    in.v[20 * dv + 2] = kNan;  // before every window
+    const Entry all = computed(of, whole, in, 0, 90);
+    EXPECT_TRUE(has_nan(all.o, 0, static_cast<int64_t>(all.o.size())));
+    EXPECT_FALSE(all_nan(all.o, 0, static_cast<int64_t>(all.o.size())));
+    EXPECT_EQ(num_different_in_chunks(of, whole, in, 1), 0u);
+    EXPECT_EQ(num_different_in_chunks(of, whole, in, 7), 0u);
+  }
+}
+
+// Heads 0 and 2 of four that share two heads of keys, without the other two.
+TEST(CpuInvariant, AnotherNumberOfHeadsThatShareKeys) {
+  LSSAR_NEEDS_CPU_KERNELS();
+  const Problem problem = invariant_problem(DType::kFp32, 24, 40, 15, true);
+  const Case shared = {problem, "x86-64-v3", 4, 2}, alone = {problem, "x86-64-v3", 2, 2};
+  for (const int64_t queries : {1, 90}) {
+    const Sizes four = sizes_with(1, 4, 2, queries, 700), two = sizes_with(1, 2, 2, queries, 700);
+    RandomInputs in = random_inputs(problem, four, InputKind::kGauss, 26);
+    const auto first_and_third = [&](const std::vector<float>& x) {
+      const auto head = static_cast<int64_t>(x.size()) / 4;
+      std::vector<float> part(x.begin(), x.begin() + head);
+      part.insert(part.end(), x.begin() + 2 * head, x.begin() + 3 * head);
+      return part;
+    };
+    const std::vector<float> wanted = first_and_third(computed(shared, four, in, 0, queries).o);
+    in.q = first_and_third(in.q);
+    EXPECT_EQ(num_different(computed(alone, two, in, 0, queries).o, wanted), 0u) << queries;
+  }
+}
+
+// A plan for decoding may have a kernel for one query and a fixed number of keys.
+TEST(CpuInvariant, FixedLengthsHaveTheBitsOfAnyLength) {
+  LSSAR_NEEDS_CPU_KERNELS();
+  const Case any = {invariant_problem(DType::kFp32, 24, 40, 15, true), "x86-64-v3", 4, 2};
+  Case fixed = any;
+  fixed.problem.seq_q = 1;
+  fixed.problem.seq_k = 700;
+  const Sizes whole = sizes_with(1, 4, 2, 90, 700);
+  const RandomInputs in = random_inputs(any.problem, whole, InputKind::kGauss, 27);
+  const Entry all = computed(any, whole, in, 0, 90);
+  EXPECT_EQ(num_different(computed(fixed, whole, in, 89, 1), part_of(any, whole, all, 89, 1)), 0u);
+}
+
+TEST(CpuInvariant, PrefixesAndChunksInFp16) {
+  LSSAR_NEEDS_CPU_KERNELS();
+  Problem problem = invariant_problem(DType::kFp16, 16, 16, 15, true);
+  problem.prefix = 9;
+  problem.chunk = 100;
+  const Case of = {problem, "x86-64-v3", 2, 1};
+  expect_the_same_in_chunks(of, {{17, 65}, {130, 1200}});
+}
+
+// Pairs of bf16 are off, so the targets agree.
+TEST(CpuInvariant, TheTargetWithPairsComputesAsTheOneWithout) {
+  LSSAR_NEEDS_CPU_KERNELS();
+  Case of = {invariant_problem(DType::kBf16, 24, 40, 15, true), "x86-64-v4", 4, 1};
+  const Sizes whole = sizes_with(1, 4, 1, 70, 600);
+  const RandomInputs in = random_inputs(of.problem, whole, InputKind::kGauss, 28);
+  const Entry plain = computed(of, whole, in, 0, 70);
+  of.target = "x86-64-v4-bf16";
+  EXPECT_EQ(num_different(computed(of, whole, in, 0, 70), plain), 0u);
 }
 
 // So these tests can fail: without `invariant`, one query has other bits than among many.
