@@ -128,12 +128,17 @@ def is_mask(mask, q, k):
     return batch == q.shape[0] and heads == 1 and rows in (1, 2) and n in (2, 1 + k.shape[2])
 
 
+def is_causal(mask):
+    """Whether a mask that was made here is of causal attention."""
+    return mask.shape[2] > 1
+
+
 def attention(q, k, v, mask, **options):
     """lssar.attention of q, k, v, [batch, heads, length, dim], under a mask. Returns [batch, length,
     heads, dim]; queries that are padding get 0."""
     if mask.shape[2] == 3:
         return _of_documents(q, k, v, mask[0, 0, 0], **options)
-    causal = mask.shape[2] == 2
+    causal = is_causal(mask)
     of_q, of_k = mask[:, 0, 0], mask[:, 0, -1]
     if mask.shape[3] == 2:
         ranges = (of_q.unbind(1) if causal else None, of_k.unbind(1))

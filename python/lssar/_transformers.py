@@ -12,7 +12,7 @@ from ._score_text import score_fields
 
 # Arguments of attention functions that change the result, and are not passed on.
 _UNSUPPORTED = (
-    *("softcap", "sliding_window", "position_bias", "cache", "head_mask", "layer_head_mask"),
+    *("softcap", "position_bias", "cache", "head_mask", "layer_head_mask"),
     *("cu_seq_lens_q", "cu_seq_lens_k"),  # packed sequences are known by their position_ids
 )
 
@@ -32,10 +32,10 @@ def register_transformers(
     were trained with softmax fit the score "softmax" only. The model's own scale of scores is
     ignored where the score function's depends on N, as LSSAR's does; any other scale must be the
     model's. Padding masks, [batch, keys], and caches of any kind are taken: padding has no weight and
-    is not counted in N, and its queries get 0. So are packed sequences, by their position_ids. Sliding
-    windows, other masks, dropout and other changes to scores raise an error, as does asking for the
-    weights. Layers with sinks (GPT-OSS's) need a score that has one, "softmax,sink=per_head", and other
-    layers a score without.
+    is not counted in N, and its queries get 0. So are packed sequences, by their position_ids, and
+    sliding windows of causal layers. Other masks, dropout and other changes to scores raise an error,
+    as does asking for the weights. Layers with sinks (GPT-OSS's) need a score that has one,
+    "softmax,sink=per_head", and other layers a score without.
     """
     text, power = _rules.score_of(score, p)
     _rules.check_scalars(False, power, offset)
@@ -57,6 +57,7 @@ def register_transformers(
         is_causal=None,
         scaling=None,
         output_attentions=False,
+        sliding_window=None,
         s_aux=None,
         **others,
     ):
@@ -78,15 +79,28 @@ def register_transformers(
         _check_scaling(name, scaling, scale, query.shape[-1])
         options = {"p": p, "offset": offset, "score": score}
         options["sink"] = _sink_of_model(name, s_aux, has_sink, query)
-        if attention_mask is not None:
-            return _padding.attention(query, key, value, attention_mask, **options), None
         if is_causal is None:
             is_causal = getattr(module, "is_causal", True)
+        if attention_mask is not None:
+            is_causal = _padding.is_causal(attention_mask)
+        if sliding_window is not None:
+            options["window_size"] = _window_size(name, sliding_window, is_causal)
+        if attention_mask is not None:
+            return _padding.attention(query, key, value, attention_mask, **options), None
         o = attention(query, key, value, causal=bool(is_causal), **options)
         return o.transpose(1, 2).contiguous(), None
 
     AttentionInterface.register(name, attend)
     AttentionMaskInterface.register(name, _mask)
+
+
+def _window_size(name, sliding_window, is_causal):
+    """Of lssar.attention. `sliding_window`: how many keys a query sees, its own among them."""
+    if not is_causal:
+        raise ValueError(f"sliding_window: {sliding_window}; {name} has it in causal layers only")
+    if sliding_window < 1:
+        raise ValueError(f"sliding_window: {sliding_window}; must be at least 1")
+    return (sliding_window - 1, -1)
 
 
 def _sink_of_model(name, s_aux, has_sink, q):
@@ -126,8 +140,8 @@ def _mask(
     cache_position=None,
     **others,
 ):
-    """What the layers get as their attention_mask; an error for masks that are not of padding.
-    transformers 4 gives cache_position, the positions of the queries, and transformers 5 q_length,
+    """What the layers get as their attention_mask; an error for masks that are not of padding, packed
+    sequences or windows. A window is not in it: layers give theirs with each call. transformers 4 gives cache_position, the positions of the queries, and transformers 5 q_length,
     q_offset and device."""
     from transformers import masking_utils
 
@@ -137,6 +151,7 @@ def _mask(
     causal, bidirectional = (
         getattr(masking_utils, f"{name}_mask_function", None) for name in ("causal", "bidirectional")
     )
+    mask_function = _without_window(mask_function, causal)
     documents = _documents_of(mask_function, causal)
     if documents is not None:
         if attention_mask is not None:
@@ -144,11 +159,20 @@ def _mask(
         return _padding.mask_of_documents(documents.expand(batch_size, -1))
     if mask_function not in (causal, bidirectional):
         raise ValueError(
-            "attention_mask: lssar takes causal attention, padding and packed sequences only, and no "
-            "windows or chunks; this model asks for another mask"
+            "attention_mask: lssar takes causal attention, sliding windows, padding and packed "
+            "sequences only; this model asks for another mask"
         )
     places = _padding.Places(q_length, q_offset, kv_length, kv_offset)
     return _padding.mask_of(places, mask_function is causal, attention_mask, batch_size, device)
+
+
+def _without_window(mask_function, causal):
+    """`causal` for transformers' mask of a causal sliding window. Others stay as they are."""
+    both = _parts_of(mask_function, "and_masks", "mask_functions")
+    if both is None or len(both[0]) != 2 or both[0][1] is not causal:
+        return mask_function
+    is_window = _parts_of(both[0][0], "sliding_window_overlay", "sliding_window") is not None
+    return causal if is_window else mask_function
 
 
 def _documents_of(mask_function, causal):
@@ -158,14 +182,17 @@ def _documents_of(mask_function, causal):
     both = _parts_of(mask_function, "and_masks", "mask_functions")
     if both is None or len(both[0]) != 2:
         return None
-    which, within = reversed(both[0]) if both[0][0] is causal else both[0]
+    which, within = both[0]
+    if _without_window(which, causal) is causal:
+        which, within = within, which
     documents = _parts_of(which, "packed_sequence_mask_function", "packed_sequence_mask")
     remapped = _parts_of(
         within, "remap_positions_for_packed_sequence", "mask_function", "position_ids"
     )
     if remapped is not None:
         within = remapped[0]
-    return documents[0] if documents is not None and within is causal else None
+    is_theirs = documents is not None and _without_window(within, causal) is causal
+    return documents[0] if is_theirs else None
 
 
 def _parts_of(function, maker, *names):

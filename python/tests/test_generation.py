@@ -246,7 +246,10 @@ class Generation(unittest.TestCase):
         found = make(**{**more, "mask_function": masking_utils.and_masks(causal, packed)})
         self.assertEqual(found[0, 0, 0].tolist(), [0, 2, 5, 6, 8, 10])
         window = masking_utils.sliding_window_causal_mask_function(3)
-        for other in (window, masking_utils.and_masks(window, packed), lambda *x: True):
+        found = make(**{**more, "mask_function": masking_utils.and_masks(window, packed)})
+        self.assertEqual(found[0, 0, 0].tolist(), [0, 2, 5, 6, 8, 10])
+        chunks = masking_utils.chunked_causal_mask_function(3, torch.zeros(2, dtype=torch.long))
+        for other in (chunks, masking_utils.and_masks(chunks, packed), lambda *x: True):
             with self.assertRaisesRegex(ValueError, "this model asks for another mask"):
                 make(**{**more, "mask_function": other})
 

@@ -218,8 +218,7 @@ class Transformers(unittest.TestCase):
                 attend(torch.nn.Module(), q, q, q, None, scaling=0.1)
 
     def test_sinks_of_the_model(self):
-        """GPT-OSS's eager attention is softmax with sinks. This model has no windows, because they
-        are refused."""
+        """GPT-OSS's eager attention is softmax with sinks. One of its layers has a window."""
         from transformers import GptOssConfig, GptOssForCausalLM
 
         lssar.register_transformers("lssar_sink", score="softmax,sink=per_head")
@@ -236,7 +235,8 @@ class Transformers(unittest.TestCase):
                 head_dim=8,
                 num_local_experts=2,
                 num_experts_per_tok=1,
-                layer_types=["full_attention"] * 2,
+                layer_types=["sliding_attention", "full_attention"],
+                sliding_window=4,
                 attn_implementation=attention,
             )
             made = GptOssForCausalLM(config)
@@ -245,15 +245,15 @@ class Transformers(unittest.TestCase):
             return made
 
         tokens, results = torch.randint(64, (2, 9)), []
-        for made, mask in ((model("eager"), None), (model("lssar_sink"), {"full_attention": None})):
-            logits = made(tokens, attention_mask=mask).logits
+        for made in (model("eager"), model("lssar_sink")):
+            logits = made(tokens).logits
             logits.square().sum().backward()
             results.append((logits, *(x.self_attn.sinks.grad for x in made.model.layers)))
         for ours, theirs in zip(*results):
             torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
         without = r"^s_aux: \(4,\); lssar has a score without a sink"
         with self.assertRaisesRegex(ValueError, without):
-            model("lssar")(tokens, attention_mask={"full_attention": None})
+            model("lssar")(tokens)
         needs_one = "^s_aux: None; lssar_sink has a score with sink=per_head, which needs the model's"
         with self.assertRaisesRegex(ValueError, needs_one):
             self.model("lssar_sink")(tokens)
@@ -274,21 +274,53 @@ class Transformers(unittest.TestCase):
             with self.subTest(name=name), self.assertRaisesRegex(ValueError, f"^{name}: "):
                 AttentionInterface()["lssar"](torch.nn.Module(), q, q, q, None, **{name: value})
 
-    def test_sliding_window_is_refused(self):
+    def windowed(self, attention, **more):
         from transformers import MistralConfig, MistralForCausalLM
 
+        torch.manual_seed(1)
         config = MistralConfig(
             vocab_size=64,
             hidden_size=32,
             intermediate_size=64,
-            num_hidden_layers=1,
+            num_hidden_layers=2,
             num_attention_heads=4,
             num_key_value_heads=2,
             sliding_window=4,
-            attn_implementation="lssar",
+            attn_implementation=attention,
+            pad_token_id=0,
+            eos_token_id=None,
+            **more,
         )
-        with self.assertRaisesRegex(ValueError, "another mask|sliding_window"):
-            MistralForCausalLM(config)(torch.randint(64, (1, 8)))
+        return MistralForCausalLM(config).eval()
+
+    def test_sliding_windows(self):
+        """Softmax's are transformers' own: plain, padded on the left, packed, and with caches."""
+        lssar.register_transformers("lssar_softmax", score="softmax")
+        ours, theirs = (self.windowed(name) for name in ("lssar_softmax", "eager"))
+        tokens = torch.randint(1, 64, (2, 13))
+        padding = torch.ones_like(tokens)
+        padding[1, :6] = 0
+        ends = torch.tensor([[*range(7), *range(6)], [*range(2), *range(11)]])
+        packed = {"position_ids": ends, "use_cache": False}
+        for options in ({}, {"attention_mask": padding}, packed):
+            o, wanted = (model(tokens, **options).logits for model in (ours, theirs))
+            is_seen = padding.bool() if "attention_mask" in options else slice(None)
+            torch.testing.assert_close(o[is_seen], wanted[is_seen], rtol=1e-3, atol=1e-4)
+        for cache in ({}, {"cache_implementation": "static"}, {"use_cache": False}):
+            options = {"max_new_tokens": 9, "do_sample": False, "attention_mask": padding, **cache}
+            new, wanted = (model.generate(tokens, **options) for model in (ours, theirs))
+            self.assertEqual(new.tolist(), wanted.tolist(), cache)
+
+    def test_windows_that_are_not_causal_are_refused(self):
+        from transformers import AttentionInterface
+
+        lssar.register_transformers()
+        q, module = torch.randn(1, 2, 5, 16), torch.nn.Module()
+        attend = AttentionInterface()["lssar"]
+        with self.assertRaisesRegex(ValueError, "^sliding_window: 4; lssar has it in causal layers only"):
+            attend(module, q, q, q, None, is_causal=False, sliding_window=4)
+        with self.assertRaisesRegex(ValueError, "^sliding_window: 0; must be at least 1"):
+            attend(module, q, q, q, None, sliding_window=0)
 
 
 if __name__ == "__main__":
