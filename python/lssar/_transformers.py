@@ -141,7 +141,9 @@ def _mask(
     **others,
 ):
     """What the layers get as their attention_mask; an error for masks that are not of padding, packed
-    sequences or windows. A window is not in it: layers give theirs with each call. transformers 4 gives cache_position, the positions of the queries, and transformers 5 q_length,
+    sequences or windows. A window is not in it: layers give theirs with each call.
+
+    transformers 4 gives cache_position, the positions of the queries, and transformers 5 q_length,
     q_offset and device."""
     from transformers import masking_utils
 
