@@ -17,11 +17,6 @@
 namespace lssar {
 namespace {
 
-// The names of cuLaunchKernel's `extra`: a parameter block and its size, which the driver checks.
-void* const kLaunchParamsEnd = nullptr;
-void* const kLaunchParamsPointer = reinterpret_cast<void*>(uintptr_t{1});
-void* const kLaunchParamsBytes = reinterpret_cast<void*>(uintptr_t{2});
-
 bool has_clusters(const LaunchConfig& config) {
   return config.cluster[0] != 1 || config.cluster[1] != 1 || config.cluster[2] != 1;
 }
@@ -278,9 +273,15 @@ Status CudaDevice::launch(const DeviceFunction& function, const LaunchConfig& co
   const auto& kernel = static_cast<const CudaFunction&>(function);
   const CudaContext::Current current(*context_);
   LSSAR_RETURN_IF_ERROR(current.status());
-  // The driver only reads the parameters.
-  void* extra[] = {kLaunchParamsPointer, const_cast<void*>(params), kLaunchParamsBytes,
-                   &params_bytes, kLaunchParamsEnd};
+  // The driver copies as many bytes as the kernel takes.
+  if (kernel.params_bytes().value_or(params_bytes) != params_bytes) {
+    return internal_error(fmt::format("{}: {} bytes of parameters; the kernel takes {}",
+                                      describe(kernel.entry().c_str(), config), params_bytes,
+                                      *kernel.params_bytes()));
+  }
+  // NOTE: not the driver's `extra` with a block of parameters. On sm_90 a parameter that is aligned
+  // to 64 bytes, as tensor maps are, does not begin where that block does.
+  void* pointers[] = {const_cast<void*>(params)};
   const bool clusters = has_clusters(config);
   if (clusters && driver_.launch_extended == nullptr) {
     return unsupported(
@@ -289,10 +290,10 @@ Status CudaDevice::launch(const DeviceFunction& function, const LaunchConfig& co
   }
   const ClusterLaunch extended(config, stream);
   const CuResult result =
-      clusters ? driver_.launch_extended(&extended.config, kernel.handle(), nullptr, extra)
+      clusters ? driver_.launch_extended(&extended.config, kernel.handle(), pointers, nullptr)
                : driver_.launch(kernel.handle(), config.grid[0], config.grid[1], config.grid[2],
                                 config.block[0], config.block[1], config.block[2],
-                                config.shared_bytes, stream, nullptr, extra);
+                                config.shared_bytes, stream, pointers, nullptr);
   if (result != kCuSuccess) {
     return context_->status(
         result, clusters ? "cuLaunchKernelEx" : "cuLaunchKernel",

@@ -16,6 +16,15 @@ std::string text_of(const std::vector<char>& buffer) { return std::string(buffer
 // The driver's convention: an option's value is a pointer that holds an integer.
 void* option_value(size_t value) { return reinterpret_cast<void*>(static_cast<uintptr_t>(value)); }
 
+std::optional<size_t> params_bytes(const CudaDriver& driver, CuFunction function) {
+  size_t offset = 0, bytes = 0;
+  if (driver.function_parameter == nullptr ||
+      driver.function_parameter(function, 0, &offset, &bytes) != kCuSuccess) {
+    return std::nullopt;
+  }
+  return bytes;
+}
+
 }  // namespace
 
 std::string entries_of(const Image& image) {
@@ -108,7 +117,7 @@ Result<std::unique_ptr<CudaFunction>> CudaModule::find(const std::string& entry)
     LSSAR_RETURN_IF_ERROR(context_->status(driver.function_attribute(value, attribute, handle),
                                            "cuFuncGetAttribute", "entry " + entry));
   }
-  return std::make_unique<CudaFunction>(handle, std::move(resources));
+  return std::make_unique<CudaFunction>(handle, std::move(resources), params_bytes(driver, handle));
 }
 
 }  // namespace lssar

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -16,15 +17,18 @@ namespace lssar {
 
 class CudaFunction final : public DeviceFunction {
  public:
-  CudaFunction(CuFunction handle, KernelResources resources)
-      : handle_(handle), resources_(std::move(resources)) {}
+  CudaFunction(CuFunction handle, KernelResources resources, std::optional<size_t> params_bytes)
+      : handle_(handle), resources_(std::move(resources)), params_bytes_(params_bytes) {}
   KernelResources resources() const override { return resources_; }
   CuFunction handle() const { return handle_; }
   const std::string& entry() const { return resources_.entry; }
+  // Of the kernel's one parameter; nothing if the driver does not say.
+  std::optional<size_t> params_bytes() const { return params_bytes_; }
 
  private:
   const CuFunction handle_;
   const KernelResources resources_;
+  const std::optional<size_t> params_bytes_;
 };
 
 class CudaModule final : public DeviceModule {

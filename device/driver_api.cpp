@@ -16,6 +16,7 @@ constexpr const char* kHowToGet =
 
 // NOTE: _v2 is the current interface of a function whose plain name is an older one's.
 bool bind(const DynamicLibrary& library, CudaDriver* driver) {
+  (void)bind_symbol(library, "cuFuncGetParamInfo", driver->function_parameter);
   (void)bind_symbol(library, "cuFuncLoad", driver->function_load);
   (void)bind_symbol(library, "cuLaunchKernelEx", driver->launch_extended);
   (void)bind_symbol(library, "cuOccupancyMaxActiveClusters", driver->max_active_clusters);

@@ -250,12 +250,13 @@ TEST_F(CudaDeviceTest, TooMuchSharedMemoryNamesTheLimit) {
 // --- Launches ---
 
 TEST_F(CudaDeviceTest, LaunchPassesEverythingOn) {
-  load();
   struct Params {
     uint64_t pointer = 0x123456789abcdef0;
     float scale = 1.5f;
     int32_t rows[40] = {1, 2, 3};
   } const params;
+  driver_.params_bytes = sizeof(params);
+  load();
   const Stream stream = reinterpret_cast<Stream>(uintptr_t{0x5000});
   const LaunchConfig config{{7, 2, 3}, {128, 4, 1}, {1, 1, 1}, 98304};
   ASSERT_TRUE(device_->launch(*function_, config, &params, sizeof(params), stream).ok());
@@ -266,6 +267,33 @@ TEST_F(CudaDeviceTest, LaunchPassesEverythingOn) {
   EXPECT_EQ(launched.stream, stream);
   ASSERT_EQ(launched.params_bytes, sizeof(params));
   EXPECT_EQ(std::memcmp(launched.params.data(), &params, sizeof(params)), 0);
+}
+
+// The driver copies what the kernel takes, whatever there is.
+TEST_F(CudaDeviceTest, ParametersOfAnotherSizeAreNotPassed) {
+  driver_.params_bytes = 416;
+  load();
+  const int params = 77;
+  expect_status(device_->launch(*function_, {}, &params, sizeof(params), nullptr),
+                StatusCode::kInternal,
+                "kernel grid (1, 1, 1) block (1, 1, 1) dynamic shared 0 bytes: 4 bytes of "
+                "parameters; the kernel takes 416");
+  EXPECT_EQ(driver_.num_calls("cuLaunchKernel"), 0);
+}
+
+TEST_F(CudaDeviceTest, DriversThatDoNotKnowTheParametersSizeLaunchThem) {
+  auto old = std::make_shared<CudaDriver>(*driver_.table());
+  old->function_parameter = nullptr;
+  const auto device = make_cuda_device(old, 0, "");
+  ASSERT_TRUE(device.ok()) << device.status().to_string();
+  const auto module = (*device)->load(image());
+  ASSERT_TRUE(module.ok()) << module.status().to_string();
+  const int params = 77;
+  EXPECT_TRUE(
+      (*device)
+          ->launch(**(*module)->function("kernel"), {}, &params, sizeof(params), nullptr)
+          .ok());
+  EXPECT_EQ(driver_.last_launch.params[0], std::byte{77});
 }
 
 TEST_F(CudaDeviceTest, ALaunchOfClustersPassesThemOn) {

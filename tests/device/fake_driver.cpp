@@ -311,11 +311,19 @@ struct FakeCalls {
     return kCuSuccess;
   }
 
+  static CuResult function_parameter(CuFunction, size_t index, size_t* offset, size_t* bytes) {
+    FAKE_ENTER("cuFuncGetParamInfo");
+    if (index != 0) return kCuInvalidValue;
+    *offset = 0;
+    *bytes = fake->params_bytes;
+    return kCuSuccess;
+  }
+
   static CuResult launch(CuFunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                          unsigned block_x, unsigned block_y, unsigned block_z,
                          unsigned shared_bytes, CuStream stream, void** params, void** extra) {
     FAKE_ENTER("cuLaunchKernel");
-    if (function != kFunction || params != nullptr) return kCuInvalidValue;
+    if (function != kFunction || extra != nullptr) return kCuInvalidValue;
     FakeLaunch& launched = fake->last_launch;
     launched = {};
     launched.grid = {grid_x, grid_y, grid_z};
@@ -323,15 +331,15 @@ struct FakeCalls {
     launched.shared_bytes = shared_bytes;
     launched.stream = stream;
     fake->note('L');
-    return take_params(extra, launched);
+    return take_params(params, launched);
   }
   static CuResult launch_extended(const CuLaunchConfig* config, CuFunction function, void** params,
                                   void** extra) {
     FAKE_ENTER("cuLaunchKernelEx");
-    if (function != kFunction || params != nullptr) return kCuInvalidValue;
+    if (function != kFunction || extra != nullptr) return kCuInvalidValue;
     if (!take_config(*config, fake->last_launch)) return kCuInvalidValue;
     fake->note('L');
-    return take_params(extra, fake->last_launch);
+    return take_params(params, fake->last_launch);
   }
   static CuResult max_active_clusters(int* clusters, CuFunction function,
                                       const CuLaunchConfig* config) {
@@ -354,26 +362,11 @@ struct FakeCalls {
     }
     return true;
   }
-  // Takes the parameters as the driver does: a pointer and a size, in a list that an end closes.
-  static CuResult take_params(void** extra, FakeLaunch& launched) {
-    if (extra == nullptr) return kCuInvalidValue;
-    const void* bytes = nullptr;
-    size_t num_bytes = 0;
-    for (; *extra != nullptr; extra += 2) {
-      switch (reinterpret_cast<uintptr_t>(extra[0])) {
-        case 1:
-          bytes = extra[1];
-          break;
-        case 2:
-          num_bytes = *static_cast<size_t*>(extra[1]);
-          break;
-        default:
-          return kCuInvalidValue;
-      }
-    }
-    if (bytes == nullptr || num_bytes > launched.params.size()) return kCuInvalidValue;
-    launched.params_bytes = num_bytes;
-    std::memcpy(launched.params.data(), bytes, num_bytes);
+  // Takes the parameters as the driver does: a pointer to each, whose size the kernel knows.
+  static CuResult take_params(void** params, FakeLaunch& launched) {
+    if (params == nullptr || params[0] == nullptr) return kCuInvalidValue;
+    launched.params_bytes = fake->params_bytes;
+    std::memcpy(launched.params.data(), params[0], fake->params_bytes);
     return kCuSuccess;
   }
   static CuResult stream_synchronize(CuStream stream) {
@@ -476,6 +469,7 @@ std::shared_ptr<const CudaDriver> FakeDriver::table() const {
   driver->function_attribute = C::function_attribute;
   driver->set_function_attribute = C::set_function_attribute;
   driver->function_load = C::function_load;
+  driver->function_parameter = C::function_parameter;
   driver->launch = C::launch;
   driver->launch_extended = has_launch_extended ? C::launch_extended : nullptr;
   if (has_max_active_clusters) driver->max_active_clusters = C::max_active_clusters;

@@ -82,6 +82,7 @@ class FakeDriver {
   std::set<std::string> entries = {"kernel"};    // of every module
   std::map<std::string, CuDevicePtr> variables;  // of every module
   int default_shared_bytes = 49152;              // a function's limit before it is raised
+  size_t params_bytes = sizeof(int);             // of every kernel's parameter
   size_t memory_bytes = size_t{1} << 30;         // a larger allocation is out of memory
   float elapsed_ms = 0;
   int capture_status = 0;  // of cuStreamIsCapturing
