@@ -156,19 +156,20 @@ struct ForwardConsumer {
     wgmma_commit();
   }
 
-  // Products of the oldest stage in use -> scores in bits of the rows; the stage is released.
+  // Products of the oldest stage in use -> scores in bits of the rows, divided by `unit` of the row;
+  // the stage is released.
   template <int kTiles>
-  LSSAR_DEVICE void scale_scores_of_stage(Fragment<kTiles>& s) {
+  LSSAR_DEVICE void scale_scores_of_stage(Fragment<kTiles>& s, const float (&row_scale)[2]) {
     if constexpr (Config::kFusesScale) {
       spoil_scores(s, shared.norms(released.stage));
     } else {
-      scale_scores(s, rows.score_scale, shared.norms(released.stage));
+      scale_scores(s, row_scale, shared.norms(released.stage));
     }
     release_keys();
   }
 
   LSSAR_DEVICE void add_scores(ScoreSums& sums, Fragment<kScoreMmaTiles>& s, int tile) {
-    scale_scores_of_stage(s);
+    scale_scores_of_stage(s, rows.score_scale);
     if constexpr (Config::kIsGeneral) {
       rows.add_activations(s, rows.mask_of(s, tile));
       return;
@@ -234,7 +235,11 @@ struct ForwardConsumer {
 
   // Turns products of the oldest stage in use into u and, without X, into weights.
   LSSAR_DEVICE void weigh(Scores& s, int tile) {
-    scale_scores_of_stage(s);
+    // The linear softplus takes the row's part of the scale in its own multiplication.
+    constexpr bool kScalesLater = !Config::kIsGeneral && !Config::kSkipTiles;
+    const float(&scale)[2] = rows.score_scale;
+    const float now[2] = {kScalesLater ? 1.0f : scale[0], kScalesLater ? 1.0f : scale[1]};
+    scale_scores_of_stage(s, now);
     if constexpr (Config::kIsGeneral) {
       rows.weigh(s, rows.mask_of(s, tile), weight_factor);
       return;
@@ -247,7 +252,8 @@ struct ForwardConsumer {
         return;
       }
     }
-    rows.evaluate(s);
+    const float later[2] = {kScalesLater ? scale[0] : 1.0f, kScalesLater ? scale[1] : 1.0f};
+    rows.evaluate(s, later);
     rows.mask(s, tile, 0.0f);
     if constexpr (!Config::kNeedsX) {
 #pragma unroll

@@ -25,7 +25,7 @@ struct ForwardSums {
   ForwardShared<Config> shared;
   int group;  // index among the consumers
   Columns o, y;
-  typename Mma::RowSums zs, t;
+  LaneSums zs, t;  // of the weights and slopes before rounding
   bool takes_remainders = false;  // kIsGeneral: what rounding drops is added, instead of weights
   Operand weights;  // rounded, of a tile; without kWeightsInShared the operand of products
   Operand slopes;   // kNeedsX: u^(p-1), the same for X
@@ -35,7 +35,10 @@ struct ForwardSums {
     if constexpr (Config::kNeedsX) y.clear();
   }
 
-  // Rounds a tile's weights and adds them up. REQUIRES: no product of the last ones is in flight.
+  // Adds up a tile's weights and rounds them. REQUIRES: no product of the last ones is in flight.
+  //
+  // NOTE: not by products of the rounded weights with ones. On an H100 those waited for the other
+  // consumer's products, a tenth of pass 2.
   LSSAR_DEVICE void round(Scores& s) {
     if constexpr (Config::kNeedsX) {
       Scores slope;
@@ -47,9 +50,11 @@ struct ForwardSums {
           s.at[n][e] *= slope.at[n][e];
         }
       Mma::round(slopes, slope);
-      t.add(slopes);
+      t.add(slope);
       if constexpr (Config::kWeightsInShared) store_weights(shared, group, 1, slopes);
     }
+    if constexpr (Config::kDivisorSum == 1) zs.add(s);
+    if constexpr (Config::kDivisorSum == 2) zs.add_magnitudes(s);
     if constexpr (Config::kIsGeneral) {
       if (takes_remainders) {
         Operand rounded;
@@ -58,8 +63,6 @@ struct ForwardSums {
       }
     }
     Mma::round(weights, s);
-    if constexpr (Config::kDivisorSum == 1) zs.add(weights);
-    if constexpr (Config::kDivisorSum == 2) zs.add_magnitudes(weights);
     if constexpr (Config::kWeightsInShared) {
       store_weights(shared, group, 0, weights);
       publish_weights(group);

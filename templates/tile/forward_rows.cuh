@@ -148,16 +148,20 @@ struct ForwardRows : LaneRows<Config> {
     }
   }
 
-  // Scores in bits -> u.
+  // Scores in bits, divided by `unit` of their row, -> u.
   template <int kTiles>
-  LSSAR_DEVICE void evaluate(Fragment<kTiles>& s) const {
+  LSSAR_DEVICE void evaluate(Fragment<kTiles>& s, const float (&unit)[2]) const {
     if (Config::kNumEvaluators > 2 && evaluator == kLinearSoftplus) {
+      const float slope[2] = {scale[0].slope * unit[0], scale[1].slope * unit[1]};
 #pragma unroll
       for (int n = 0; n < kTiles; ++n)
 #pragma unroll
         for (int e = 0; e < 4; ++e)
-          s.at[n][e] = fma_saturate(s.at[n][e], scale[e / 2].slope, scale[e / 2].intercept);
-    } else if (Config::kNumEvaluators > 1 && evaluator == kShortSoftplus) {
+          s.at[n][e] = fma_saturate(s.at[n][e], slope[e / 2], scale[e / 2].intercept);
+      return;
+    }
+    multiply_rows(s, unit);
+    if (Config::kNumEvaluators > 1 && evaluator == kShortSoftplus) {
 #pragma unroll
       for (int n = 0; n < kTiles; ++n)
 #pragma unroll
@@ -171,6 +175,13 @@ struct ForwardRows : LaneRows<Config> {
         for (int e = 0; e < 4; ++e)
           s.at[n][e] = scale[e / 2].apply(softplus_bits<Config>(s.at[n][e]));
     }
+  }
+
+  // Scores in bits -> u.
+  template <int kTiles>
+  LSSAR_DEVICE void evaluate(Fragment<kTiles>& s) const {
+    const float bits[2] = {1.0f, 1.0f};
+    evaluate(s, bits);
   }
 
   // Writes the lane's elements of o, from column `first_col` on, and what is saved with them. `o`
