@@ -159,17 +159,29 @@ struct ForwardConsumer {
   // Products of the oldest stage in use -> scores in bits of the rows, divided by `unit` of the row;
   // the stage is released.
   template <int kTiles>
-  LSSAR_DEVICE void scale_scores_of_stage(Fragment<kTiles>& s, const float (&row_scale)[2]) {
+  LSSAR_DEVICE void scale_scores_of_stage(Fragment<kTiles>& s, const float (&row_scale)[2],
+                                          const NormsAhead<kTiles>& norms) {
     if constexpr (Config::kFusesScale) {
       spoil_scores(s, shared.norms(released.stage));
     } else {
-      scale_scores(s, row_scale, shared.norms(released.stage));
+      scale_scores(s, row_scale, shared.norms(released.stage), norms);
     }
     release_keys();
   }
 
+  // Reads norms of the oldest stage in use, and then waits for its products.
+  template <int kInFlight, int kTiles>
+  LSSAR_DEVICE NormsAhead<kTiles> finish_scores(Fragment<kTiles>& s) {
+    NormsAhead<kTiles> norms;
+    if constexpr (!Config::kFusesScale) norms.load(shared.norms(released.stage));
+    finish<kInFlight>(s);
+    return norms;
+  }
+
+  template <int kInFlight>
   LSSAR_DEVICE void add_scores(ScoreSums& sums, Fragment<kScoreMmaTiles>& s, int tile) {
-    scale_scores_of_stage(s, rows.score_scale);
+    const auto norms = finish_scores<kInFlight>(s);
+    scale_scores_of_stage(s, rows.score_scale, norms);
     if constexpr (Config::kIsGeneral) {
       rows.add_activations(s, rows.mask_of(s, tile));
       return;
@@ -194,21 +206,16 @@ struct ForwardConsumer {
 #pragma unroll 1
     for (; tile + 2 < num_tiles; tile += 2) {
       start_score_tile(odd, query_stage);
-      finish<1>(even);
-      add_scores(sums, even, tile);
+      add_scores<1>(sums, even, tile);
       start_score_tile(even, query_stage);
-      finish<1>(odd);
-      add_scores(sums, odd, tile + 1);
+      add_scores<1>(sums, odd, tile + 1);
     }
     if (tile + 1 < num_tiles) {
       start_score_tile(odd, query_stage);
-      finish<1>(even);
-      add_scores(sums, even, tile);
-      finish<0>(odd);
-      add_scores(sums, odd, tile + 1);
+      add_scores<1>(sums, even, tile);
+      add_scores<0>(sums, odd, tile + 1);
     } else {
-      finish<0>(even);
-      add_scores(sums, even, tile);
+      add_scores<0>(sums, even, tile);
     }
   }
 
@@ -221,8 +228,7 @@ struct ForwardConsumer {
       for (int tile = 0; tile < num_tiles; ++tile) {
         Fragment<kScoreMmaTiles> s;
         start_score_tile(s, query_stage);
-        finish<0>(s);
-        add_scores(sums, s, tile);
+        add_scores<0>(sums, s, tile);
       }
     }
     if constexpr (Config::kIsGeneral) {
@@ -233,13 +239,16 @@ struct ForwardConsumer {
     }
   }
 
-  // Turns products of the oldest stage in use into u and, without X, into weights.
+  // Turns products of the oldest stage in use into u and, without X, into weights. kInFlight: groups
+  // of products that started after them and may still run.
+  template <int kInFlight>
   LSSAR_DEVICE void weigh(Scores& s, int tile) {
+    const auto norms = finish_scores<kInFlight>(s);
     // The linear softplus takes the row's part of the scale in its own multiplication.
     constexpr bool kScalesLater = !Config::kIsGeneral && !Config::kSkipTiles;
     const float(&scale)[2] = rows.score_scale;
     const float now[2] = {kScalesLater ? 1.0f : scale[0], kScalesLater ? 1.0f : scale[1]};
-    scale_scores_of_stage(s, now);
+    scale_scores_of_stage(s, now, norms);
     if constexpr (Config::kIsGeneral) {
       rows.weigh(s, rows.mask_of(s, tile), weight_factor);
       return;

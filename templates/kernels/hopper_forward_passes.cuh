@@ -62,11 +62,10 @@ struct PassesApart {
     if constexpr (kHasWeights) sums.start(values);
     if constexpr (!Config::kOverlap) c.start_scores(s, query_stage, KeyTile{c.next_stage()});
     c.ping_pong.release();
-    finish<kInFlight>(s);
-    if constexpr (Config::kOverlap) c.weigh(s, tile);
+    if constexpr (Config::kOverlap) c.template weigh<kInFlight>(s, tile);
     if constexpr (kHasWeights) sums.finish_products();
     c.release_stage();
-    if constexpr (!Config::kOverlap) c.weigh(s, tile);
+    if constexpr (!Config::kOverlap) c.template weigh<0>(s, tile);
     if constexpr (Config::kIsGeneral) {
       if constexpr (Consumer::Rows::kRescales) sums.rescale(c.weight_factor);
     }
@@ -78,8 +77,7 @@ struct PassesApart {
     c.ping_pong.acquire();
     c.start_scores(s, query_stage, KeyTile{c.next_stage()});
     c.ping_pong.release();
-    finish<0>(s);
-    c.weigh(s, 0);
+    c.template weigh<0>(s, 0);
     sums.round(s);
     // NOTE: all products of a tile end before the next branch; see ForwardConsumer::add_overlapped.
 #pragma unroll 1

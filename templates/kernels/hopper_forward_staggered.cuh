@@ -99,13 +99,12 @@ struct PassesStaggered {
   template <bool kHasNext, int kBehind>
   LSSAR_DEVICE void finish_scores(Scores& s, Scores& ahead, Next& next, int tile) {
     if constexpr (kHasNext) {
-      finish<kBehind + 1>(ahead);
-      scale_scores(ahead, next.rows.score_scale, c.shared.norms(c.released.stage));
+      const auto norms = c.template finish_scores<kBehind + 1>(ahead);
+      scale_scores(ahead, next.rows.score_scale, c.shared.norms(c.released.stage), norms);
       next.rows.mask(ahead, tile, -infinity());
       next.sums.add(ahead);
     }
-    finish<kBehind>(s);
-    c.weigh(s, tile);
+    c.template weigh<kBehind>(s, tile);
   }
 
   template <bool kHasNext>
