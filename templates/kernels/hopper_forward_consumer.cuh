@@ -172,7 +172,7 @@ struct ForwardConsumer {
   // Reads norms of the oldest stage in use, and then waits for its products.
   template <int kInFlight, int kTiles>
   LSSAR_DEVICE NormsAhead<kTiles> finish_scores(Fragment<kTiles>& s) {
-    NormsAhead<kTiles> norms;
+    NormsAhead<kTiles> norms{};
     if constexpr (!Config::kFusesScale) norms.load(shared.norms(released.stage));
     finish<kInFlight>(s);
     return norms;

@@ -83,8 +83,6 @@ class HopperProductsTest : public HopperCountersTest, public testing::WithParamI
   }
   uint64_t flop(uint64_t products) const { return tiles() * kTile * kTile * 2 * kDim * products; }
   uint64_t special() const { return tiles() * kWarpsPerTile * kExecutionsPerTile; }
-  // The sums of rounded weights are products with 8 columns of ones.
-  uint64_t row_sums() const { return flop(1) * 8 / kDim; }
   // dS of rows that see at most 3 keys is multiplied in two parts: one more product for the first
   // tile of each head.
   uint64_t second_parts() const { return second_tiles() * kTile * kTile * 2 * kDim; }
@@ -102,7 +100,7 @@ TEST_P(HopperProductsTest, ForwardHasThreeProductsAndTwoSpecialFunctions) {
   schedule.hopper.evaluator = Evaluator::kFull;
   call.run(Pass::kForward, schedule);
   const LaunchCounters forward = counts()["lssar_forward"];
-  EXPECT_EQ(forward.flop(TensorType::kBf16), flop(3) + row_sums());
+  EXPECT_EQ(forward.flop(TensorType::kBf16), flop(3));
   constexpr uint64_t kWarps = kHeads * kTiles * kWarpsPerTile;
   constexpr uint64_t kPerRow = 2 * 8;  // each lane for its two rows
   const uint64_t special_functions = forward.of(InstructionClass::kSpecial).warps;
@@ -128,13 +126,13 @@ TEST_P(HopperProductsTest, StaggeredPassesLoadKeysOnceForBoth) {
         << length;
     before = forward.tma_load_bytes;
   }
-  EXPECT_EQ(counts()["lssar_forward"].flop(TensorType::kBf16), 3 * (flop(3) + row_sums()));
+  EXPECT_EQ(counts()["lssar_forward"].flop(TensorType::kBf16), 3 * flop(3));
 }
 
 TEST_P(HopperProductsTest, TrainingAddsAProductForX) {
   Call call(*engine_, problem_, kSizes);
   call.run(Pass::kForwardTrain, even_tiles(problem_, Pass::kForwardTrain));
-  EXPECT_EQ(counts()["lssar_forward"].flop(TensorType::kBf16), flop(4) + 2 * row_sums());
+  EXPECT_EQ(counts()["lssar_forward"].flop(TensorType::kBf16), flop(4));
 }
 
 // The product of X is gone. The backward computes S and D once more, with the special function of
@@ -147,7 +145,7 @@ TEST_P(HopperProductsTest, EpsilonByPassMovesAProductIntoTwoOfTheBackward) {
   call.run(Pass::kForwardTrain, forward);
   call.run(Pass::kBackward, backward);
   auto by_name = counts();
-  EXPECT_EQ(by_name["lssar_forward"].flop(TensorType::kBf16), flop(3) + row_sums());
+  EXPECT_EQ(by_name["lssar_forward"].flop(TensorType::kBf16), flop(3));
   EXPECT_EQ(by_name["lssar_backward_epsilon"].flop(TensorType::kBf16), flop(2));
   EXPECT_LT(by_name["lssar_backward_epsilon"].of(InstructionClass::kSpecial).warps,
             special() * 11 / 10);
