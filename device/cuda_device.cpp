@@ -481,6 +481,8 @@ Result<std::vector<DeviceInfo>> list_cuda_devices(const CudaDriver& driver) {
     LSSAR_RETURN_IF_ERROR(
         driver_status(driver, driver.device_get(&device, ordinal), "cuDeviceGet"));
     LSSAR_ASSIGN_OR_RETURN(DeviceInfo info, read_info(driver, device));
+    const bool has_target = target_for_capability(info.target.major, info.target.minor).ok();
+    if (has_target) LSSAR_RETURN_IF_ERROR(choose_target("", &info).status());
     devices.push_back(std::move(info));
   }
   return devices;

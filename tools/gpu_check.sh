@@ -355,6 +355,11 @@ if [ "$num_tests" -eq 0 ]; then
   failures=$((failures + 1))
 fi
 gpu=$(sed -n 's/^  cuda 0 *//p' "$work/doctor" | head -n 1)
+# `driver` is the CUDA version that the driver supports; this is the driver's own.
+driver_version=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null |
+  head -n 1)
+[ -n "$driver_version" ] || driver_version=$(sed -n 's/^NVRM version://p' \
+  /proc/driver/nvidia/version 2>/dev/null | grep -o ' [0-9][0-9]*\.[0-9.]* ' | tr -d ' ')
 nvrtc=$(sed -n 's/^  nvrtc *//p' "$work/doctor" | head -n 1)
 cat >"$output" <<END
 {
@@ -362,6 +367,7 @@ cat >"$output" <<END
   "date": "$(date -u +%Y-%m-%dT%H:%M:%SZ)",
   "gpu": "$(json_string "${gpu%%,*}")",
   "driver": "$(json_string "${gpu##*driver }")",
+  "driver_version": "$(json_string "$driver_version")",
   "target": "$target",
   "nvrtc": "$(json_string "${nvrtc%% *}")",
   "doctor": "$(json_string "$(cat "$work/doctor")")",

@@ -32,7 +32,7 @@ struct CostConstants {
   // The part of a block's end that remains if o is stored in whole rows.
   double store_share = 0.85;
   // Clocks that a turn of ordered sums waits until its counter has gone to the L2 and back.
-  double ordered_clocks = 1000;
+  double ordered_clocks = 2000;
   // The cost of a register that does not fit, as a share of the time. A search compiles the
   // candidates and rejects those that spill.
   double spilled_register = 0.02;

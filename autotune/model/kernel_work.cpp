@@ -175,8 +175,8 @@ KernelWork forward_work(const WorkContext& c) {
   work.is_sorted = c.is_hopper();
   const int shared = c.is_hopper() ? hopper_forward_shared_bytes(c.problem, s)
                                    : forward_shared_bytes(c.problem, s);
-  const int others = is_general(c.problem) ? kHopperGeneralOthers : kHopperForwardOthers;
-  set_occupancy(c, s.forward, shared, {forward_accumulators(c.problem, s), others},
+  set_occupancy(c, s.forward, shared,
+                {forward_accumulators(c.problem, s), hopper_forward_others(c.problem, s)},
                 c.is_hopper() && hopper.overlap, work);
   if (c.is_hopper()) {
     for (Phase& phase : work.phases)

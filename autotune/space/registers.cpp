@@ -11,6 +11,32 @@ namespace {
 // A fragment of 16 rows and these columns takes half as many registers of each of the 32 threads.
 constexpr int fragment(int cols) { return cols / 2; }
 
+// Accumulators of each pass, and queries in registers.
+struct ForwardNeed {
+  int summing = 0, weighing = 0;
+};
+
+ForwardNeed forward_need(const Problem& problem, const Schedule& schedule) {
+  const HopperOptions& hopper = schedule.hopper;
+  const bool is_hopper = schedule.variant == Variant::kHopper;
+  const bool has_x = sums_x(problem, schedule);
+  // Hopper: the last tile's rounded weights are multiplied while the next scores are in flight.
+  const int operands = is_hopper && hopper.weights_from == WeightsFrom::kRegisters
+                           ? schedule.forward.block_cols / 4 * (has_x ? 2 : 1)
+                           : 0;
+  const int queries = is_hopper && hopper.queries_in_registers ? problem.head_dim / 4 : 0;
+  if (problem.pass == Pass::kRowSums) return {0, fragment(schedule.forward.block_cols)};
+  const int output = fragment(schedule.block_dv) * (has_x ? 2 : 1);
+  const int weighing = fragment(schedule.forward.block_cols) + operands + output;
+  // Pass 1 adds up a tile's scores while the next ones are in flight.
+  const int tiles = is_hopper && hopper.overlap ? 2 : 1;
+  const bool is_staggered = hopper.stagger > 1;
+  const int score_cols = hopper_score_cols(problem, schedule);
+  if (is_hopper && is_staggered) return {0, queries + weighing + fragment(score_cols)};
+  const int summing = is_hopper && has_pass_one(problem) ? tiles * fragment(score_cols) : 0;
+  return {queries + summing, queries + weighing};
+}
+
 }  // namespace
 
 int thread_registers(const Schedule& schedule, const Tiling& tiling, const Target& target) {
@@ -23,24 +49,16 @@ int thread_registers(const Schedule& schedule, const Tiling& tiling, const Targe
 }
 
 int forward_accumulators(const Problem& problem, const Schedule& schedule) {
-  const HopperOptions& hopper = schedule.hopper;
-  const bool is_hopper = schedule.variant == Variant::kHopper;
-  const bool has_x = sums_x(problem, schedule);
-  // Hopper: the last tile's rounded weights are multiplied while the next scores are in flight.
-  const int operands = is_hopper && hopper.weights_from == WeightsFrom::kRegisters
-                           ? schedule.forward.block_cols / 4 * (has_x ? 2 : 1)
-                           : 0;
-  const int queries = is_hopper && hopper.queries_in_registers ? problem.head_dim / 4 : 0;
-  if (problem.pass == Pass::kRowSums) return fragment(schedule.forward.block_cols);
-  const int output = fragment(schedule.block_dv) * (has_x ? 2 : 1);
-  const int weighing = fragment(schedule.forward.block_cols) + operands + output;
-  // Pass 1 adds up a tile's scores while the next ones are in flight.
-  const int tiles = is_hopper && hopper.overlap ? 2 : 1;
-  const bool is_staggered = hopper.stagger > 1;
-  const int score_cols = hopper_score_cols(problem, schedule);
-  if (is_hopper && is_staggered) return queries + weighing + fragment(score_cols);
-  const int summing = is_hopper && has_pass_one(problem) ? tiles * fragment(score_cols) : 0;
-  return queries + std::max(weighing, summing);
+  const ForwardNeed need = forward_need(problem, schedule);
+  return std::max(need.summing, need.weighing);
+}
+
+int hopper_forward_others(const Problem& problem, const Schedule& schedule) {
+  if (is_general(problem)) return kHopperGeneralOthers;
+  constexpr int kWeighing = 56, kMasked = 56, kUnmasked = 44;
+  const ForwardNeed need = forward_need(problem, schedule);
+  const int summing = need.summing + (problem.causal ? kMasked : kUnmasked);
+  return std::max(summing, need.weighing + kWeighing) - std::max(need.summing, need.weighing);
 }
 
 int dkdv_accumulators(const Problem& problem, const Schedule& schedule) {

@@ -21,7 +21,8 @@ int epsilon_accumulators(const Schedule& schedule);
 
 // Registers that a Hopper kernel needs beside these, for addresses and row statistics: with more
 // accumulators than they leave, ptxas 13.0 spills (tests/autotune/registers_test.cpp).
-inline constexpr int kHopperForwardOthers = 56, kHopperDkdvOthers = 32, kHopperDqOthers = 56;
+inline constexpr int kHopperDkdvOthers = 32, kHopperDqOthers = 56;
 inline constexpr int kHopperGeneralOthers = 36;  // the forward of expressions
+int hopper_forward_others(const Problem& problem, const Schedule& schedule);
 
 }  // namespace lssar

@@ -31,7 +31,7 @@ const OtherTiles kOtherTiles[] = {
     {"sm_120", Pass::kBackward, 128,
      R"({"dq_mode": "split", "split_dkdv": true, "dq": {"block_cols": 32, "stages": 2},
          "dkdv": {"block_cols": 16, "stages": 2}})",
-     1.4},
+     1.3},
     {"sm_120", Pass::kBackward, 128, R"({"dkdv": {"stages": 2}})", 1.04},
     {"sm_100", Pass::kForward, 256, R"({"block_dv": 128})", 1.1},
     {"sm_100", Pass::kForwardTrain, 128, R"({"forward": {"block_cols": 16, "stages": 2}})", 1.1},

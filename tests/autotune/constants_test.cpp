@@ -32,7 +32,7 @@ const std::vector<Range>& ranges() {
       range_of("stream_power", 1, 3, &C::stream_power),
       range_of("cluster_wait", 0, 0.05, &C::cluster_wait),
       range_of("store_share", 0.7, 1, &C::store_share),
-      range_of("ordered_clocks", 800, 2000, &C::ordered_clocks),
+      range_of("ordered_clocks", 1000, 3000, &C::ordered_clocks),
       range_of("spilled_register", 0.005, 0.05, &C::spilled_register),
       range_of("usable_l2", 0.5, 0.9, &C::usable_l2),
       range_of("dram_share", 0.8, 0.95, &C::dram_share),

@@ -169,10 +169,11 @@ TEST(CountedTime, OfOrderedSumsHasTheModelsTurns) {
   }
 }
 
-TEST(CountedTime, OfTurnsIsAThousandClocksForEachTileOfAnSm) {
+TEST(CountedTime, OfTurnsIsTheirClocksForEachTileOfAnSm) {
   const TimedCase c = backward_case(false);
   const double tiles = 64.0 * (4096 / 128) * (4096 / 64);
-  const double ms = 1000 * tiles / c.gpu.num_sms / (c.gpu.clock_ghz * c.gpu.sustained * 1e6);
+  const double clocks = c.gpu.constants.ordered_clocks * tiles / c.gpu.num_sms;
+  const double ms = clocks / (c.gpu.clock_ghz * c.gpu.sustained * 1e6);
   EXPECT_GE(turns_ms(c), ms);
   EXPECT_LE(turns_ms(c), 1.1 * ms);  // the last blocks leave SMs idle
 }

@@ -24,7 +24,7 @@ constexpr char kGoodCommand[] = R"(#!/bin/sh
 case $1 in
   doctor)
     echo '  nvrtc     13.0.88  /usr/lib/libnvrtc.so.13'
-    echo '  cuda 0    NVIDIA H200, 132 SMs, driver 580.1' ;;
+    echo '  cuda 0    NVIDIA H200, 132 SMs, driver CUDA 13.0' ;;
   verify)
     [ -z "$GPU_CHECK_TEST_LOG" ] || echo "$*" >>"$GPU_CHECK_TEST_LOG"
     case "$*" in *"--data ties"*) echo 'lssar: device error: a "quoted" text' >&2; exit 4 ;; esac
@@ -64,6 +64,7 @@ class GpuCheck : public ::testing::Test {
       program(std::string("bundle/bin/") + name, kTestProgram);
     program("bundle/bin/kernel_bench", kBenchProgram);
     program("path/compute-sanitizer", kSanitizer);
+    program("path/nvidia-smi", "#!/bin/sh\necho 580.159.04\n");
   }
 
   void program(const std::string& name, const std::string& text) {
@@ -114,7 +115,8 @@ TEST_F(GpuCheck, WritesOneFileOfEverything) {
   ASSERT_TRUE(json.is_object());
   EXPECT_EQ(json["commit"], "abc123");
   EXPECT_EQ(json["gpu"], "NVIDIA H200");
-  EXPECT_EQ(json["driver"], "580.1");
+  EXPECT_EQ(json["driver"], "CUDA 13.0");
+  EXPECT_EQ(json["driver_version"], "580.159.04");
   EXPECT_EQ(json["nvrtc"], "13.0.88");
   EXPECT_EQ(json["target"], "sm_90a");
   EXPECT_EQ(json["first"].size(), 11u);

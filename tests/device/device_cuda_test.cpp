@@ -82,13 +82,17 @@ TEST_F(CudaDeviceTest, RefusesADriverWithoutGpus) {
                 "the CUDA driver reports no GPU");
 }
 
+// A list has the targets that plans compile for, which decide what doctor says of a GPU's kernels
+// and which records of a tuning table are this GPU's.
 TEST_F(CudaDeviceTest, ListsEveryGpuOldOnesToo) {
-  driver_.gpus = {fake_h200(), fake_gpu("Tesla T4", 7, 5)};
+  driver_.gpus = {fake_h200(), fake_gpu("Tesla T4", 7, 5), fake_gpu("NVIDIA L4", 8, 9)};
   const auto gpus = list_cuda_devices(*driver_.table());
   ASSERT_TRUE(gpus.ok()) << gpus.status().to_string();
-  ASSERT_EQ(gpus->size(), 2u);
+  ASSERT_EQ(gpus->size(), 3u);
   EXPECT_EQ((*gpus)[0].name, "NVIDIA H200");
-  EXPECT_EQ((*gpus)[0].target.name(), "sm_90");
+  EXPECT_EQ((*gpus)[0].target, make_cuda_device(driver_.table(), 0, "").value()->info().target);
+  EXPECT_EQ((*gpus)[0].target.name(), "sm_90a");
+  EXPECT_EQ((*gpus)[2].target.name(), "sm_89");
   EXPECT_EQ((*gpus)[1].name, "Tesla T4");
   EXPECT_EQ((*gpus)[1].target.name(), "sm_75");
   EXPECT_EQ((*gpus)[1].num_sms, 132);
