@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +12,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -135,6 +137,7 @@ TEST_F(GpuCheck, WritesOneFileOfEverything) {
   }
   EXPECT_EQ(failed, 2);
   EXPECT_EQ(json["failures"], 2);
+  EXPECT_EQ(json["stopped"], false);
 }
 
 TEST_F(GpuCheck, RunsWgmmaFormsFirstOnHopper) {
@@ -217,6 +220,28 @@ TEST_F(GpuCheck, TestsThatOnlySkipHaveFailed) {
   EXPECT_EQ(check("tests"), 1);
   EXPECT_EQ(result()["tests"][0]["result"], "failed");
   EXPECT_EQ(result()["failures"], 1);
+}
+
+// As timeout(1) does it: all processes of the group get the signal.
+TEST_F(GpuCheck, ASignalLeavesWhatWasDone) {
+  program("bundle/bin/numbers_test", "#!/bin/sh\nexec sleep 60\n");
+  const std::string line = "PATH=" + folder_.path("path") + ":$PATH timeout 2 sh " +
+                           folder_.path("bundle/gpu_check.sh") + " " + output() +
+                           " first tests golden >" + folder_.path("out") + " 2>&1";
+  const int status = std::system(line.c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 124);  // of timeout
+  nlohmann::json json = result();
+  for (int i = 0; i < 100 && !json.is_object(); ++i) {  // it writes the file after timeout has ended
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    json = result();
+  }
+  ASSERT_TRUE(json.is_object());
+  EXPECT_EQ(json["stopped"], true);
+  EXPECT_EQ(json["first"].size(), 11u);
+  EXPECT_EQ(json["first"][0]["result"], "passed");
+  EXPECT_EQ(json["tests"][0]["result"], "out of time");
+  EXPECT_TRUE(json["golden"].empty());
+  EXPECT_EQ(json["failures"], 1);
 }
 
 TEST_F(GpuCheck, WithoutAGpuSaysSoAndExitsWith3) {
