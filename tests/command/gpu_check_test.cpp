@@ -222,16 +222,16 @@ TEST_F(GpuCheck, TestsThatOnlySkipHaveFailed) {
   EXPECT_EQ(result()["failures"], 1);
 }
 
-// As timeout(1) does it: all processes of the group get the signal.
+// The signal reaches all processes of the group, as that of Ctrl-C and of timeout(1) does. timeout
+// makes the group.
 TEST_F(GpuCheck, ASignalLeavesWhatWasDone) {
-  program("bundle/bin/numbers_test", "#!/bin/sh\nexec sleep 60\n");
-  const std::string line = "PATH=" + folder_.path("path") + ":$PATH timeout 2 sh " +
+  program("bundle/bin/numbers_test", "#!/bin/sh\nkill -TERM 0\nexec sleep 60\n");
+  const std::string line = "PATH=" + folder_.path("path") + ":$PATH timeout 300 sh " +
                            folder_.path("bundle/gpu_check.sh") + " " + output() +
                            " first tests golden >" + folder_.path("out") + " 2>&1";
-  const int status = std::system(line.c_str());
-  EXPECT_EQ(WEXITSTATUS(status), 124);  // of timeout
+  EXPECT_NE(std::system(line.c_str()), 0);
   nlohmann::json json = result();
-  for (int i = 0; i < 100 && !json.is_object(); ++i) {  // it writes the file after timeout has ended
+  for (int i = 0; i < 400 && !json.is_object(); ++i) {  // timeout ends before it
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     json = result();
   }
