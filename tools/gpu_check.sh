@@ -49,7 +49,11 @@ run_case() {
     result="out of time"
     : >"$file.log"
   else
-    timeout "$left" "$@" >"$file.log" 2>&1
+    # In a process group of its own, which a signal of this one does not reach.
+    timeout "$left" "$@" >"$file.log" 2>&1 &
+    running=$!
+    trap 'kill "$running"; exit 1' INT TERM  # run_cases writes the result then
+    wait "$running"
     case $? in
       0) result=passed ;;
       124) result="out of time" ;;

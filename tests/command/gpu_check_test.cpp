@@ -222,14 +222,15 @@ TEST_F(GpuCheck, TestsThatOnlySkipHaveFailed) {
   EXPECT_EQ(result()["failures"], 1);
 }
 
-// The signal reaches all processes of the group, as that of Ctrl-C and of timeout(1) does. timeout
-// makes the group.
+// timeout(1) passes the signal on to all processes of the check's group, as Ctrl-C does.
 TEST_F(GpuCheck, ASignalLeavesWhatWasDone) {
-  program("bundle/bin/numbers_test", "#!/bin/sh\nkill -TERM 0\nexec sleep 60\n");
-  const std::string line = "PATH=" + folder_.path("path") + ":$PATH timeout 300 sh " +
+  const std::string begun = folder_.path("begun");
+  program("bundle/bin/numbers_test", "#!/bin/sh\necho $$ >" + begun + "\nexec sleep 300\n");
+  const std::string line = "PATH=" + folder_.path("path") + ":$PATH timeout 600 sh " +
                            folder_.path("bundle/gpu_check.sh") + " " + output() +
-                           " first tests golden >" + folder_.path("out") + " 2>&1";
-  EXPECT_NE(std::system(line.c_str()), 0);
+                           " first tests golden >" + folder_.path("out") +
+                           " 2>&1 & until [ -s " + begun + " ]; do sleep 0.05; done; kill $!; wait";
+  ASSERT_NE(std::system(("sh -c '" + line + "'").c_str()), -1);
   nlohmann::json json = result();
   for (int i = 0; i < 400 && !json.is_object(); ++i) {  // timeout ends before it
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -242,6 +243,7 @@ TEST_F(GpuCheck, ASignalLeavesWhatWasDone) {
   EXPECT_EQ(json["tests"][0]["result"], "out of time");
   EXPECT_TRUE(json["golden"].empty());
   EXPECT_EQ(json["failures"], 1);
+  EXPECT_NE(std::system(("kill -0 $(cat " + begun + ") 2>/dev/null").c_str()), 0) << "still runs";
 }
 
 TEST_F(GpuCheck, WithoutAGpuSaysSoAndExitsWith3) {
