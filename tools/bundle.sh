@@ -7,8 +7,8 @@
 #
 # It has bin/ (lssar, lssar-tune-worker, the tests that a GPU runs, the benchmarks except the virtual
 # device's own), lib/ (liblssar.so and what it needs), include/, data/ (of the tests), gpu_check.sh,
-# tests.txt (label and program of each test), COMMIT, tools/compare_torch.py, which needs Python and
-# torch on that machine, and python/, the package that the script uses.
+# tests.txt (label and program of each test), COMMIT, tools/compare_torch.py and tools/gpu_python.py,
+# which need Python and torch on that machine, and python/, the package that they use.
 # Exit code: 0 done, 2 wrong usage, 3 a tool is missing, else that of the step that failed.
 set -eu
 
@@ -51,7 +51,7 @@ mkdir -p "$staging/data"
 cp -R tests/golden/data "$staging/data/golden"
 cp tools/gpu_check.sh README.md LICENSE "$staging/"
 mkdir -p "$staging/tools/compare" "$staging/python/lssar"
-cp tools/compare_torch.py "$staging/tools/"
+cp tools/compare_torch.py tools/gpu_python.py "$staging/tools/"
 cp tools/compare/*.py "$staging/tools/compare/"
 cp python/lssar/*.py "$staging/python/lssar/"
 cp "$build/tests.txt" "$staging/"

@@ -5,6 +5,7 @@
 #   golden      the golden cases
 #   schedules   on sm_90a: what a schedule of its kernels can vary
 #   verify      `lssar verify` over a grid
+#   python      the Python package, where python3 has a torch that finds the GPU
 #   sanitizer   NVIDIA's compute-sanitizer over small cases
 #   benchmarks
 # Runs from a bundle (tools/bundle.sh) or, after a build, from the source tree.
@@ -14,19 +15,21 @@
 #
 # Exit code: 0 all passed, 1 something did not (see the file), 2 wrong usage, 3 no GPU here, or no
 # command, 130 a signal stopped it.
-# A case without time left in its part is recorded as "out of time" and counts as not passed. So are
+# A case that lacks something which is not ours (JAX) is "not here", and no failure. A case without
+# time left in its part is recorded as "out of time" and counts as not passed. So are
 # those of a part that a signal (Ctrl-C, timeout) ends; the file then lacks the parts after it.
 set -u
 
-all_parts="first tests golden schedules verify sanitizer benchmarks"
+all_parts="first tests golden schedules verify python sanitizer benchmarks"
 # Seconds that a part may take. With starting and writing they are less than 600 together.
 first_s=50
 tests_s=90
 golden_s=60
 schedules_s=120
 verify_s=70
-sanitizer_s=100
-bench_s=70
+python_s=40
+sanitizer_s=80
+bench_s=60
 
 # --- One case; the parts below start several at a time --------------------------------------------
 
@@ -56,6 +59,7 @@ run_case() {
     wait "$running"
     case $? in
       0) result=passed ;;
+      77) result="not here" ;;
       124) result="out of time" ;;
       *) result=failed ;;
     esac
@@ -321,6 +325,21 @@ if begin_part verify; then
   run_cases $verify_s "$parallel"
 fi
 
+# --- The Python package ----------------------------------------------------------------------------
+
+if begin_part python; then
+  script="$here/gpu_python.py"
+  [ -f "$script" ] || script="$here/tools/gpu_python.py"
+  if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
+    for name in $(python3 -B "$script"); do
+      add_case "\"name\": \"$name\"" env "LSSAR_LIBRARY=$root/lib" python3 -B "$script" "$name"
+    done
+    run_cases $python_s "$parallel"
+  else
+    printf 'gpu_check: python: nothing to do: python3 has no torch that finds a GPU\n'
+  fi
+fi
+
 # --- compute-sanitizer ----------------------------------------------------------------------------
 
 sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
@@ -359,7 +378,7 @@ fi
 # --- The file -------------------------------------------------------------------------------------
 
 failures=$(for name in $all_parts; do results_of "$name"; done |
-  grep -cv '^ *{"result": "passed"')
+  grep -cvE '^ *\{"result": "(passed|not here)"')
 failures=$((failures + sanitizer_missing))
 if [ "$num_tests" -eq 0 ]; then
   printf 'gpu_check: no test is labelled gpu\n' >&2

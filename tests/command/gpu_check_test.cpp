@@ -47,6 +47,15 @@ for word in "$@"; do
   case $word in --benchmark_out=*) printf '{"benchmarks": [\n 1]}\n' >"${word#*=}" ;; esac
 done
 )";
+// What looks for torch, what asks for the checks' names, the checks.
+constexpr char kPython[] = R"(#!/bin/sh
+case "$*" in
+  *'import torch'*) ;;
+  *gpu_python.py) echo gradients; echo jax ;;
+  *gradients) case $LSSAR_LIBRARY in */bundle/lib) echo 'dq: 2e-03' ;; *) exit 1 ;; esac ;;
+  *jax) echo 'not here: no jax'; exit 77 ;;
+esac
+)";
 // --tool NAME --error-exitcode N COMMAND...
 constexpr char kSanitizer[] = "#!/bin/sh\nshift 4\nexec \"$@\"\n";
 
@@ -66,6 +75,8 @@ class GpuCheck : public ::testing::Test {
       program(std::string("bundle/bin/") + name, kTestProgram);
     program("bundle/bin/kernel_bench", kBenchProgram);
     program("path/compute-sanitizer", kSanitizer);
+    folder_.write("bundle/tools/gpu_python.py", "");
+    program("path/python3", kPython);
     program("path/nvidia-smi", "#!/bin/sh\necho 580.159.04\n");
   }
 
@@ -126,6 +137,9 @@ TEST_F(GpuCheck, WritesOneFileOfEverything) {
   EXPECT_EQ(json["golden"].size(), 8u);      // shards
   EXPECT_EQ(json["schedules"].size(), 24u);  // shards
   EXPECT_EQ(json["sanitizer"].size(), 44u);  // four tools; four cases of each pass, three of one
+  EXPECT_EQ(json["python"][0]["result"], "passed");
+  EXPECT_EQ(json["python"][1]["result"], "not here");
+  EXPECT_EQ(json["python"][1]["log"], "not here: no jax");
   EXPECT_EQ(json["verify"][0]["worst_relative_l2"], "2.58e-03");
   EXPECT_EQ(json["benchmarks"][0]["figures"]["benchmarks"][0], 1);
   // What failed: one kind of data, forward and backward.
@@ -165,11 +179,11 @@ TEST_F(GpuCheck, PartsThatAreNotWantedAreEmpty) {
   const nlohmann::json json = result();
   EXPECT_EQ(json["parts"], "tests golden");
   EXPECT_EQ(json["golden"].size(), 8u);
-  for (const char* part : {"first", "schedules", "verify", "sanitizer", "benchmarks"})
+  for (const char* part : {"first", "schedules", "verify", "python", "sanitizer", "benchmarks"})
     EXPECT_TRUE(json[part].is_array() && json[part].empty()) << part;
   EXPECT_EQ(check("golden else"), 2);
   EXPECT_EQ(first_line("err"),
-            "gpu_check: part else: allowed are first tests golden schedules verify sanitizer "
+            "gpu_check: part else: allowed are first tests golden schedules verify python sanitizer "
             "benchmarks");
 }
 
