@@ -6,7 +6,8 @@ Contenders, in turns (one timed call of each per round; cold L2 on a GPU):
   cudnn, flash   torch's softmax attention with that backend: the price of switching
   math           the same without a fused kernel (not timed unless asked for)
   ours-softmax   liblssar.so's own softmax attention, a score function like any other
-  ours-pN        liblssar.so, power N; ours-pN/NAME with a schedule given by --schedule NAME=...
+  ours-pN        liblssar.so, power N; ours-pN/NAME with a schedule given by --schedule NAME=...,
+                 ours-pN@NAME of another liblssar.so given by --against NAME=...
   flex-pN        LSSAR by torch's FlexAttention, in one call for p 0 and two for others, compiled
   eager          LSSAR written plainly from the definition in PyTorch, with the first --p
   compile        the same through torch.compile. Quadratic in memory: only where that fits
@@ -66,6 +67,20 @@ def parse_arguments(arguments):
     add("--output-dir", default=".", help="made if it is not there (default: here)")
     add("--overwrite", action="store_true", help="replace the results of an earlier run there")
     add("--library", help="liblssar.so (default: of the bundle or the build beside this script)")
+    add(
+        "--against",
+        action="append",
+        default=[],
+        metavar="NAME=LIBRARY",
+        help="another liblssar.so, whose contenders ours-softmax@NAME and ours-pN@NAME run beside "
+        "the first one's; may be repeated",
+    )
+    add(
+        "--jobs",
+        type=int,
+        help="processes that compile our kernels before the first case (default: on a GPU one for "
+        "each core, at most 16; else none)",
+    )
     add(
         "--device",
         choices=("cuda", "cpu", "virtual"),
@@ -214,6 +229,16 @@ def check_options(parser, options):
     decodes = options.device == "cpu" and any(options.decode) and "forward" in options.passes
     if not (options.lengths or decodes or options.sequences):
         parser.error("--lengths: none; must have a number where there are no decodes or sequences")
+    if options.jobs is not None and not 0 <= options.jobs <= 1024:
+        parser.error(f"--jobs: {options.jobs}; must be 0 to 1024")
+    options.libraries = {}
+    for text in options.against:
+        name, equals, path = text.partition("=")
+        if not equals or not name or not path:
+            parser.error(f"--against: '{text}'; must be NAME=LIBRARY")
+        if not os.path.exists(path):
+            parser.error(f"--against {name}: {path}: no such file")
+        options.libraries[name] = path
     if options.warmup < 0:
         parser.error(f"--warmup: {options.warmup}; must not be negative")
     options.schedules = {}
@@ -258,6 +283,28 @@ def check_cpu_options(parser, options):
     options.dtype = options.dtype[0]
 
 
+def compile_ahead(options, tools):
+    """Kernels of ours for all cases, in processes of their own: forked, because torch is loaded,
+    and before this one opens the device. A process that fails leaves its share to the cases."""
+    from compare.cases import all_cpus
+    from compare.session import Session
+
+    jobs = options.jobs
+    if jobs is None:
+        jobs = min(16, all_cpus()) if options.device == "cuda" else 0
+    children = []
+    for index in range(jobs):
+        child = os.fork()
+        if child == 0:
+            try:
+                Session(options, tools, writes=False).compile_share(index, jobs)
+            finally:
+                os._exit(0)
+        children.append(child)
+    for child in children:
+        os.waitpid(child, 0)
+
+
 def fail(code, text):
     print(f"compare_torch: {text}", file=sys.stderr)
     return code
@@ -287,6 +334,7 @@ def main(arguments):
         )
     try:
         os.makedirs(options.output_dir, exist_ok=True)
+        compile_ahead(options, TOOLS)
         session = Session(options, TOOLS)
     except OSError as error:
         return fail(WRONG_USAGE, f"--output-dir: {error}")

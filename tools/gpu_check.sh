@@ -13,8 +13,9 @@
 #   LSSAR_BUILD_DIR=DIR sh tools/gpu_check.sh    another build folder than build/release
 #
 # Exit code: 0 all passed, 1 something did not (see the file), 2 wrong usage, 3 no GPU here, or no
-# command.
-# A case without time left in its part is recorded as "out of time" and counts as not passed.
+# command, 130 a signal stopped it.
+# A case without time left in its part is recorded as "out of time" and counts as not passed. So are
+# those of a part that a signal (Ctrl-C, timeout) ends; the file then lacks the parts after it.
 set -u
 
 all_parts="first tests golden schedules verify sanitizer benchmarks"
@@ -48,7 +49,11 @@ run_case() {
     result="out of time"
     : >"$file.log"
   else
-    timeout "$left" "$@" >"$file.log" 2>&1
+    # In a process group of its own, which a signal of this one does not reach.
+    timeout "$left" "$@" >"$file.log" 2>&1 &
+    running=$!
+    trap 'kill "$running"; exit 1' INT TERM  # run_cases writes the result then
+    wait "$running"
     case $? in
       0) result=passed ;;
       124) result="out of time" ;;
@@ -114,7 +119,8 @@ fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-trap 'exit 130' INT TERM
+stopped=false
+trap 'stopped=true' INT TERM
 export LSSAR_CACHE_DIR="$work/cache"
 # The checks must not depend on this machine's tuning table.
 export LSSAR_TUNING_TABLE=none
@@ -133,6 +139,7 @@ hopper_programs="hopper_schedules_test epsilon_test packed_heads_test"
 
 # begin_part NAME: its cases go to the folder $part. False if the part is not wanted.
 begin_part() {
+  [ $stopped = false ] || return 1
   case " $parts " in *" $1 "*) ;; *) return 1 ;; esac
   printf 'gpu_check: %s\n' "$1"
   part="$work/parts/$1"
@@ -164,6 +171,10 @@ run_cases() {
   deadline=$(($(date +%s) + $1))
   find "$part" -type f -name '[0-9][0-9][0-9]' | sort |
     xargs -r -P "$2" -I '{}' sh "$here/gpu_check.sh" --case "$deadline" '{}'
+  # What a signal ended before it could write its result.
+  for file in "$part"/[0-9][0-9][0-9]; do
+    if [ -f "$file" ] && [ ! -f "$file.json" ]; then sh "$here/gpu_check.sh" --case 0 "$file"; fi
+  done
 }
 
 # The results of a part, as the elements of a JSON list.
@@ -373,10 +384,12 @@ cat >"$output" <<END
   "doctor": "$(json_string "$(cat "$work/doctor")")",
   "seconds": $(($(date +%s) - started)),
   "failures": $failures,
+  "stopped": $stopped,
   "parts": "$parts"$(for name in $all_parts; do
   printf ',\n  "%s": [\n%s\n  ]' "$name" "$(results_of "$name")"
 done)
 }
 END
 printf 'gpu_check: %s failures; results in %s\n' "$failures" "$output"
+[ $stopped = false ] || exit 130
 [ "$failures" -eq 0 ]

@@ -53,8 +53,16 @@ class ReportObserver final : public TimeObserver {
 
 int known(int bytes) { return std::max(bytes, 0); }
 
+// Bytes of spill stores and loads of a kernel that do not rule a candidate out.
+//
+// Where candidates are timed, times decide: on an H100 the forward for training at d 128 took 10 %
+// less time with tiles of 64 keys, which spill, than with 48, which do not. More than this many were
+// not seen to pay.
+int allowed_spill_bytes(const DeviceInfo& device) { return device.kind == "cuda" ? 1024 : 0; }
+
 // Adds the most registers, the sum of spills and the most shared memory of the launched kernels.
-void add_resources(const KernelSource& source, const Image& image, CompileReport* report) {
+void add_resources(const KernelSource& source, const Image& image, int allowed_spills,
+                   CompileReport* report) {
   for (const LaunchStep& step : source.steps) {
     int shared_bytes = step.shared_bytes;
     for (const KernelResources& kernel : image.resources) {
@@ -64,7 +72,7 @@ void add_resources(const KernelSource& source, const Image& image, CompileReport
       if (kernel.spill_store_bytes < 0 && kernel.spill_load_bytes < 0) continue;
       const int spilled = known(kernel.spill_store_bytes) + known(kernel.spill_load_bytes);
       report->spill_bytes = known(report->spill_bytes) + spilled;
-      if (spilled == 0 || report->verdict != Verdict::kOk) continue;
+      if (spilled <= allowed_spills || report->verdict != Verdict::kOk) continue;
       report->verdict = Verdict::kSpills;
       report->reason = fmt::format("{}: {} bytes of spill stores and {} of loads at {} registers",
                                    step.entry, known(kernel.spill_store_bytes),
@@ -163,7 +171,7 @@ Result<CompileReport> CandidateHost::compile(const CandidateSpec& candidate) {
         engine_->compile(task_.problem, candidate.schedule, *source, kind);
     if (!compiled.ok()) return fail(compiled.status());
     report.ms += compiled->timings.compile_ms;
-    add_resources(*source, compiled->image, &report);
+    add_resources(*source, compiled->image, allowed_spill_bytes(facts_.info), &report);
     if (report.verdict != Verdict::kOk) break;
   }
   return report;

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "autotune/measure/candidate_check.h"
+#include "autotune/measure/candidate_host.h"
 #include "tests/autotune/candidate_fixture.h"
 
 namespace lssar::test {
@@ -85,6 +86,30 @@ TEST(CandidateCompile, ASpillIsAVerdict) {
   EXPECT_EQ(report->verdict, Verdict::kSpills);
   EXPECT_GT(report->spill_bytes, 0);
   expect_reason(report->reason, "bytes of spill stores");
+}
+
+// A GPU times it, and few spills may be worth their tiles.
+TEST(CandidateCompile, AGpuRulesOutManySpillsOnly) {
+  if (!has_assembler()) GTEST_SKIP() << "NVRTC is not installed";
+  RunnerTask task = small_task(Pass::kForwardTrain, "sm_90a");
+  task.problem.causal = false;
+  task.problem.head_dim = task.problem.head_dim_v = 128;
+  DeviceFacts gpu;
+  gpu.info.kind = "cuda";
+  gpu.info.target = target_of(task);
+  gpu.image = ImageKind::kCubin;
+  const auto host = CandidateHost::open_for(task, gpu);
+  ASSERT_TRUE(host.ok()) << host.status().to_string();
+  for (const auto& [cols, verdict] :
+       {std::pair{64, Verdict::kOk}, std::pair{128, Verdict::kSpills}}) {
+    CandidateSpec candidate = good_candidate(task, Variant::kHopper);
+    candidate.schedule.forward.block_cols = cols;
+    candidate.schedule.forward.stages = 2;
+    const Result<CompileReport> report = (*host)->compile(candidate);
+    ASSERT_TRUE(report.ok()) << report.status().to_string();
+    EXPECT_EQ(report->verdict, verdict) << cols << ": " << report->reason;
+    EXPECT_GT(report->spill_bytes, 0) << cols;
+  }
 }
 
 TEST(CandidateCompile, AnAssemblerWarningIsAVerdict) {

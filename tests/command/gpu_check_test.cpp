@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +12,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -135,6 +137,7 @@ TEST_F(GpuCheck, WritesOneFileOfEverything) {
   }
   EXPECT_EQ(failed, 2);
   EXPECT_EQ(json["failures"], 2);
+  EXPECT_EQ(json["stopped"], false);
 }
 
 TEST_F(GpuCheck, RunsWgmmaFormsFirstOnHopper) {
@@ -217,6 +220,30 @@ TEST_F(GpuCheck, TestsThatOnlySkipHaveFailed) {
   EXPECT_EQ(check("tests"), 1);
   EXPECT_EQ(result()["tests"][0]["result"], "failed");
   EXPECT_EQ(result()["failures"], 1);
+}
+
+// timeout(1) passes the signal on to all processes of the check's group, as Ctrl-C does.
+TEST_F(GpuCheck, ASignalLeavesWhatWasDone) {
+  const std::string begun = folder_.path("begun");
+  program("bundle/bin/numbers_test", "#!/bin/sh\necho $$ >" + begun + "\nexec sleep 300\n");
+  const std::string line = "PATH=" + folder_.path("path") + ":$PATH timeout 600 sh " +
+                           folder_.path("bundle/gpu_check.sh") + " " + output() +
+                           " first tests golden >" + folder_.path("out") +
+                           " 2>&1 & until [ -s " + begun + " ]; do sleep 0.05; done; kill $!; wait";
+  ASSERT_NE(std::system(("sh -c '" + line + "'").c_str()), -1);
+  nlohmann::json json = result();
+  for (int i = 0; i < 400 && !json.is_object(); ++i) {  // timeout ends before it
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    json = result();
+  }
+  ASSERT_TRUE(json.is_object());
+  EXPECT_EQ(json["stopped"], true);
+  EXPECT_EQ(json["first"].size(), 11u);
+  EXPECT_EQ(json["first"][0]["result"], "passed");
+  EXPECT_EQ(json["tests"][0]["result"], "out of time");
+  EXPECT_TRUE(json["golden"].empty());
+  EXPECT_EQ(json["failures"], 1);
+  EXPECT_NE(std::system(("kill -0 $(cat " + begun + ") 2>/dev/null").c_str()), 0) << "still runs";
 }
 
 TEST_F(GpuCheck, WithoutAGpuSaysSoAndExitsWith3) {

@@ -4,6 +4,7 @@ cpu and the virtual device, the path of a GPU with stand-ins for torch.cuda."""
 import ast
 import contextlib
 import functools
+import io
 import json
 import math
 import os
@@ -628,6 +629,46 @@ def fake_torch():
         device=lambda kind, ordinal: torch.device("cpu"),
         empty=torch.empty,
     )
+
+
+class TwoLibraries(unittest.TestCase):
+    OPTIONS = "--device virtual --data gauss --causal no --p 15 --passes forward".split()
+    OPTIONS += ["--contenders", "ours", "ours-softmax"]
+
+    def test_both_run_beside_each_other(self):
+        with tempfile.TemporaryDirectory() as folder:
+            more = ["--against", f"before={LIBRARY}"]
+            code = compare_torch.main(arguments(folder, *self.OPTIONS, *more))
+            document, _ = read_results(folder)
+        self.assertEqual(code, 0)
+        names = ["ours-softmax", "ours-p15", "ours-softmax@before", "ours-p15@before"]
+        self.assertEqual([r["contender"] for r in document["records"]], names)
+        self.assertEqual({r["status"] for r in document["records"]}, {"ok"})
+        self.assertNotIn(LIBRARY, json.dumps(document))
+
+    def test_kernels_are_compiled_ahead(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with mock.patch.dict(os.environ, LSSAR_CACHE_DIR=folder):
+                options = compare_torch.parse_arguments(
+                    arguments(folder, *self.OPTIONS, "--jobs", "2")
+                )
+                compare_torch.compile_ahead(options, pathlib.Path(TOOLS))
+                compiled = {p.name for p in pathlib.Path(folder, "entries").iterdir()}
+                self.assertEqual(len(compiled), 2)
+                self.assertFalse(pathlib.Path(folder, "compare.json").exists())
+                self.assertEqual(
+                    compare_torch.main(arguments(folder, *self.OPTIONS, "--overwrite")), 0
+                )
+                entries = {p.name for p in pathlib.Path(folder, "entries").iterdir()}
+        self.assertEqual(entries, compiled)
+
+    def test_what_is_not_understood(self):
+        for text, said in (("x", "must be NAME=LIBRARY"), ("x=/nowhere.so", "no such file")):
+            with self.subTest(text), self.assertRaises(SystemExit) as stopped:
+                with contextlib.redirect_stderr(io.StringIO()) as errors:
+                    compare_torch.main(["--against", text])
+            self.assertEqual(stopped.exception.code, 2)
+            self.assertIn(said, errors.getvalue())
 
 
 class OnAGpuThatIsNone(unittest.TestCase):

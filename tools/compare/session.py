@@ -52,7 +52,7 @@ class Session:
     """Raises LssarError where liblssar.so or its device is missing, OSError where the output
     folder cannot be written."""
 
-    def __init__(self, options, tools_folder):
+    def __init__(self, options, tools_folder, writes=True):
         self.options = options
         on_gpu = options.device == "cuda"
         machine.use_torch_nvrtc()
@@ -62,9 +62,16 @@ class Session:
             "cpu": capi.DEVICE_CPU,
             "virtual": capi.DEVICE_VIRTUAL,
         }
-        self.context = capi.Context(
-            self.library, kinds[options.device], options.gpu if on_gpu else 0, options.target
-        )
+        ordinal = options.gpu if on_gpu else 0
+
+        def open_context(library):
+            return capi.Context(library, kinds[options.device], ordinal, options.target)
+
+        self.context = open_context(self.library)
+        # By the name that a contender's has after an @; the first one is --library's.
+        self._contexts = {"": self.context}
+        for name, path in options.libraries.items():
+            self._contexts[name] = open_context(capi.Library(path, tools_folder))
         if on_gpu:
             self.device = timing.CudaDevice(options.gpu)
         else:
@@ -83,23 +90,25 @@ class Session:
             "machine": None,
             "cases": [],
         }
-        self._write()
+        if writes:
+            self._write()
 
     def _options_for_json(self):
         """Without paths, which say nothing to others."""
-        hidden = ("output_dir", "overwrite", "library", "schedule")
+        hidden = ("output_dir", "overwrite", "library", "libraries", "against", "schedule")
         hidden += () if self.device.on_cpu else CPU_OPTIONS
         return {key: value for key, value in vars(self.options).items() if key not in hidden}
 
     # ---- Contenders
 
-    def _plan(self, case, p, schedule, score=None):
+    def _plan(self, case, p, schedule, score=None, library=""):
         """The plan of a shape, or NotHere with the reason that was found the first time."""
         sizes = (case.dim, case.length, case.batch, case.num_queries, case.kv_heads, case.lengths)
-        key = (*sizes, case.dtype, case.causal, p, schedule, score)
+        key = (*sizes, case.dtype, case.causal, p, schedule, score, library)
         if key not in self._plans:
             try:
-                self._plans[key] = self.context.plan(self._problem(case, p, score), schedule)
+                context = self._contexts[library]
+                self._plans[key] = context.plan(self._problem(case, p, score), schedule)
             except capi.LssarError as error:
                 if error.status == capi.STATUS_MISSING:  # no compiler
                     raise
@@ -160,36 +169,52 @@ class Session:
 
     def _ours(self, common, wanted, make):
         """Those of ours that are wanted. `common`: what each contender gets."""
-        case, made = common[0], []
-        if "ours-softmax" in wanted:
+        made = []
+        for label, p, plan in self._plans_of(common[0], wanted):
 
-            def find_softmax():
-                return self._plan(case, 0, None, b"softmax")
+            def find_plan(plan=plan):
+                return self._plan(common[0], *plan)
 
-            made.append(make("ours-softmax", *common, find_softmax, None))
-        if "ours" in wanted:
-            for p in self.options.p:
-                for name, schedule in {"": None, **self.options.schedules}.items():
-                    label = f"ours-p{p}" + (f"/{name}" if name else "")
-
-                    def find_plan(p=p, schedule=schedule):
-                        return self._plan(case, p, schedule)
-
-                    made.append(make(label, *common, find_plan, p))
+            made.append(make(label, *common, find_plan, p))
         return made
+
+    def _plans_of(self, case, wanted):
+        """Of each of ours: the contender's name, its p (None: softmax), the arguments of _plan."""
+        for library in self._contexts:
+            at = f"@{library}" if library else ""
+            if "ours-softmax" in wanted:
+                yield f"ours-softmax{at}", None, (0, None, b"softmax", library)
+            if "ours" in wanted:
+                for p in self.options.p:
+                    for name, schedule in {"": None, **self.options.schedules}.items():
+                        label = f"ours-p{p}{at}" + (f"/{name}" if name else "")
+                        yield label, p, (p, schedule, None, library)
+
+    def compile_share(self, index, count):
+        """Compiles what every count-th plan from `index` on needs, into the library's cache."""
+        wanted = self.options.contenders
+        plans = [(c, plan) for c in self._cases() for _, _, plan in self._plans_of(c, wanted)]
+        for case, plan in plans[index::count]:
+            try:
+                self._plan(case, *plan)
+            except (NotHere, capi.LssarError):
+                pass  # its case will say so
+
+    def _cases(self):
+        options = self.options
+        if self.device.on_cpu:
+            return make_cpu_cases(options)
+        causal = [value == "yes" for value in options.causal]
+        return make_cases(
+            options.dims, options.lengths, causal, options.data, options.heads, options.tokens
+        )
 
     # ---- Running
 
     def run(self):
         """Returns the exit code. KeyboardInterrupt passes through; call finish after it too."""
         options = self.options
-        causal = [value == "yes" for value in options.causal]
-        if self.device.on_cpu:
-            cases = make_cpu_cases(options)
-        else:
-            cases = make_cases(
-                options.dims, options.lengths, causal, options.data, options.heads, options.tokens
-            )
+        cases = self._cases()
         if "ours" in options.contenders:
             try:
                 self._plan(cases[0], options.p[0], None)
