@@ -18,7 +18,8 @@ constexpr double kTableMultiplications = 5;  // base includes those of p = 15
 constexpr int kTableDegree = 4;              // and this polynomial degree
 constexpr LoopSlots kSumScores = {7.3, 45, 0.125};
 constexpr LoopSlots kWeighScores = {15.9, 79, 0.1};
-constexpr double kBriefSaves = 5.0, kLinearSaves = 7.0;
+constexpr double kBriefSaves = 5.0, kLinearSaves = 8.0;
+constexpr double kRowSumSlots = 1;  // Hopper's forward: a weight is added to its row's sum
 // In the backward, and what choosing the form costs the dk/dv kernel per tile.
 constexpr double kGradBriefSaves = 4.0, kGradLinearSaves = 7.1, kChoiceSlots = 16;
 constexpr LoopSlots kDkdv = {21.4, 46, 0.19};
@@ -35,7 +36,7 @@ constexpr double kConstantSlots = 0.5;
 // Weights through shared memory: the stores; each weight is written and read as rows, at 2 bytes.
 constexpr double kWeightSlots = 0.3, kWeightBytes = 4;
 constexpr double kSkipSlots = 1;   // skip_tiles: a comparison, even if nothing is skipped
-constexpr double kSlopeSlots = 5;  // u^(p-1) beside u^p, its rounding and its sum (for X)
+constexpr double kSlopeSlots = 2.3;  // u^(p-1) beside u^p, its rounding and its sum (for X)
 
 // Row constants: a pass over shared memory gives a warp one word for 64 scores.
 constexpr double kConstantBytes = 2;
@@ -131,6 +132,7 @@ void count_forward(const WorkContext& c, PerScore& sum, PerScore& weigh) {
   weigh.special = 1 - mix.linear;
   weigh.slots = with_power(c, kWeighScores, c.problem.p, mix.full);
   weigh.slots.base -= mix.brief * kBriefSaves + mix.linear * kLinearSaves;
+  if (c.schedule.variant == Variant::kHopper) weigh.slots.base += kRowSumSlots;
   if (c.has_x()) weigh.slots.base += kSlopeSlots;
   if (!is_general(c.problem)) return;
   if (has_pass_one(c.problem)) take(general_sum_loop(c), sum);
