@@ -15,6 +15,7 @@
 #include "templates/tile/consumer_barriers.cuh"
 #include "templates/tile/forward_rows.cuh"
 #include "templates/tile/general_rows.cuh"
+#include "templates/tile/norms_ahead.cuh"
 #include "templates/tile/score_fragment.cuh"
 #include "templates/tile/tma_ring.cuh"
 #include "templates/tile/warp_group_mma.cuh"
@@ -42,6 +43,24 @@ struct ConsumerRows : HopperForwardRows<Config> {
   }
 
   LSSAR_DEVICE bool needs_mask(i64 end) const { return end > first_masked; }
+
+  // Scores without score_scale -> u. The linear softplus takes it in its own multiplication.
+  template <int kTiles>
+  LSSAR_DEVICE void evaluate_unscaled(Fragment<kTiles>& s) const {
+    if (Config::kNumEvaluators < 3 || this->evaluator != kLinearSoftplus) {
+      multiply_rows(s, this->score_scale);
+      this->evaluate(s);
+      return;
+    }
+    const auto& scale = this->scale;
+    const float slope[2] = {scale[0].slope * this->score_scale[0],
+                            scale[1].slope * this->score_scale[1]};
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        s.at[n][e] = fma_saturate(s.at[n][e], slope[e / 2], scale[e / 2].intercept);
+  }
 
   // kIsGeneral: the same of tile `tile`.
   template <int kTiles>
@@ -156,15 +175,15 @@ struct ForwardConsumer {
     wgmma_commit();
   }
 
-  // Products of the oldest stage in use -> scores in bits of the rows, divided by `unit` of the row;
-  // the stage is released.
+  // Products of the oldest stage in use -> scores: in bits if `row_scale` is all of a row's scale.
+  // The stage is released.
   template <int kTiles>
   LSSAR_DEVICE void scale_scores_of_stage(Fragment<kTiles>& s, const float (&row_scale)[2],
                                           const NormsAhead<kTiles>& norms) {
     if constexpr (Config::kFusesScale) {
       spoil_scores(s, shared.norms(released.stage));
     } else {
-      scale_scores(s, row_scale, shared.norms(released.stage), norms);
+      norms.scale(s, row_scale);
     }
     release_keys();
   }
@@ -239,16 +258,18 @@ struct ForwardConsumer {
     }
   }
 
-  // Turns products of the oldest stage in use into u and, without X, into weights. kInFlight: groups
-  // of products that started after them and may still run.
+  // Turns products of the oldest stage in use into u and, without X, into weights. kInFlight groups
+  // of products started after them and may still run.
   template <int kInFlight>
   LSSAR_DEVICE void weigh(Scores& s, int tile) {
     const auto norms = finish_scores<kInFlight>(s);
-    // The linear softplus takes the row's part of the scale in its own multiplication.
     constexpr bool kScalesLater = !Config::kIsGeneral && !Config::kSkipTiles;
-    const float(&scale)[2] = rows.score_scale;
-    const float now[2] = {kScalesLater ? 1.0f : scale[0], kScalesLater ? 1.0f : scale[1]};
-    scale_scores_of_stage(s, now, norms);
+    const float ones[2] = {1.0f, 1.0f};
+    if constexpr (kScalesLater) {
+      scale_scores_of_stage(s, ones, norms);
+    } else {
+      scale_scores_of_stage(s, rows.score_scale, norms);
+    }
     if constexpr (Config::kIsGeneral) {
       rows.weigh(s, rows.mask_of(s, tile), weight_factor);
       return;
@@ -261,8 +282,11 @@ struct ForwardConsumer {
         return;
       }
     }
-    const float later[2] = {kScalesLater ? scale[0] : 1.0f, kScalesLater ? scale[1] : 1.0f};
-    rows.evaluate(s, later);
+    if constexpr (kScalesLater) {
+      rows.evaluate_unscaled(s);
+    } else {
+      rows.evaluate(s);
+    }
     rows.mask(s, tile, 0.0f);
     if constexpr (!Config::kNeedsX) {
 #pragma unroll

@@ -100,7 +100,7 @@ struct PassesStaggered {
   LSSAR_DEVICE void finish_scores(Scores& s, Scores& ahead, Next& next, int tile) {
     if constexpr (kHasNext) {
       const auto norms = c.template finish_scores<kBehind + 1>(ahead);
-      scale_scores(ahead, next.rows.score_scale, c.shared.norms(c.released.stage), norms);
+      norms.scale(ahead, next.rows.score_scale);
       next.rows.mask(ahead, tile, -infinity());
       next.sums.add(ahead);
     }

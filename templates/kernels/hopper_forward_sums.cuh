@@ -7,6 +7,7 @@
 #include "templates/kernels/hopper_forward_weights_in_shared.cuh"
 #include "templates/ptx/warp_group.cuh"
 #include "templates/tile/fragment.cuh"
+#include "templates/tile/lane_sums.cuh"
 #include "templates/tile/mma16.cuh"
 #include "templates/tile/warp_group_mma.cuh"
 

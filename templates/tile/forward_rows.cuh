@@ -35,7 +35,7 @@ struct PassOneSums {
   }
 };
 
-// Sums of the weights as they were rounded, per half.
+// Sums of the weights, per half: of rounded ones in portable kernels.
 struct WeightSums {
   float zs[2];  // sum_j w_ij
   float t[2];   // sum_j u_ij^(p-1)
@@ -148,20 +148,16 @@ struct ForwardRows : LaneRows<Config> {
     }
   }
 
-  // Scores in bits, divided by `unit` of their row, -> u.
+  // Scores in bits -> u.
   template <int kTiles>
-  LSSAR_DEVICE void evaluate(Fragment<kTiles>& s, const float (&unit)[2]) const {
+  LSSAR_DEVICE void evaluate(Fragment<kTiles>& s) const {
     if (Config::kNumEvaluators > 2 && evaluator == kLinearSoftplus) {
-      const float slope[2] = {scale[0].slope * unit[0], scale[1].slope * unit[1]};
 #pragma unroll
       for (int n = 0; n < kTiles; ++n)
 #pragma unroll
         for (int e = 0; e < 4; ++e)
-          s.at[n][e] = fma_saturate(s.at[n][e], slope[e / 2], scale[e / 2].intercept);
-      return;
-    }
-    multiply_rows(s, unit);
-    if (Config::kNumEvaluators > 1 && evaluator == kShortSoftplus) {
+          s.at[n][e] = fma_saturate(s.at[n][e], scale[e / 2].slope, scale[e / 2].intercept);
+    } else if (Config::kNumEvaluators > 1 && evaluator == kShortSoftplus) {
 #pragma unroll
       for (int n = 0; n < kTiles; ++n)
 #pragma unroll
@@ -175,13 +171,6 @@ struct ForwardRows : LaneRows<Config> {
         for (int e = 0; e < 4; ++e)
           s.at[n][e] = scale[e / 2].apply(softplus_bits<Config>(s.at[n][e]));
     }
-  }
-
-  // Scores in bits -> u.
-  template <int kTiles>
-  LSSAR_DEVICE void evaluate(Fragment<kTiles>& s) const {
-    const float bits[2] = {1.0f, 1.0f};
-    evaluate(s, bits);
   }
 
   // Writes the lane's elements of o, from column `first_col` on, and what is saved with them. `o`

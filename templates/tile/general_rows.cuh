@@ -12,7 +12,7 @@
 // kHasPassOne:    a pass over the keys comes first and finds r, which weights need. Without it, and
 //                 without kIsRange, weights are activations, and r divides at the end.
 // kDivisorSum:    the divisor of o: as kActivationSum, but a sum of weights.
-// kSumsRounded:   r is the sum of the rounded weights; there is no other sum.
+// kSumsRounded:   r is the sum of weights that divides o; there is no other sum.
 // kHasSink:       r includes the sink of the row's head (tile/sink.cuh); weights do not.
 // kScalesWeights: weights may leave fp16's range. Each row has a power of two then.
 #pragma once

@@ -8,18 +8,6 @@
 
 namespace lssar_device {
 
-// 1 / |k_j| of a tile's first keys, read before its products have ended.
-template <int kTiles>
-struct NormsAhead {
-  static constexpr int kLoaded = kTiles < 8 ? kTiles : 8;  // as many as there are registers for
-  float at[kLoaded][2];
-
-  LSSAR_DEVICE void load(u32 norms) {
-#pragma unroll
-    for (int n = 0; n < kLoaded; ++n) load_shared(at[n], norms + fragment_col(n) * 4);
-  }
-};
-
 // Replaces products q_i k_j by x = c_i log2(e) q̂_i k̂_j. `norms`: the tile's 1 / |k_j|.
 template <int kTiles>
 LSSAR_DEVICE void scale_scores(Fragment<kTiles>& s, const float (&row_scale)[2], u32 norms) {
@@ -27,24 +15,6 @@ LSSAR_DEVICE void scale_scores(Fragment<kTiles>& s, const float (&row_scale)[2],
   for (int n = 0; n < kTiles; ++n) {
     float norm[2];
     load_shared(norm, norms + fragment_col(n) * 4);
-#pragma unroll
-    for (int e = 0; e < 4; ++e) s.at[n][e] *= row_scale[e / 2] * norm[e % 2];
-  }
-}
-
-// The same with `ahead`, what of `norms` has been read.
-template <int kTiles>
-LSSAR_DEVICE void scale_scores(Fragment<kTiles>& s, const float (&row_scale)[2], u32 norms,
-                               const NormsAhead<kTiles>& ahead) {
-#pragma unroll
-  for (int n = 0; n < kTiles; ++n) {
-    float norm[2];
-    if (n < ahead.kLoaded) {
-      norm[0] = ahead.at[n][0];
-      norm[1] = ahead.at[n][1];
-    } else {
-      load_shared(norm, norms + fragment_col(n) * 4);
-    }
 #pragma unroll
     for (int e = 0; e < 4; ++e) s.at[n][e] *= row_scale[e / 2] * norm[e % 2];
   }
