@@ -313,9 +313,9 @@ struct FakeCalls {
 
   static CuResult function_parameter(CuFunction, size_t index, size_t* offset, size_t* bytes) {
     FAKE_ENTER("cuFuncGetParamInfo");
-    if (index != 0) return kCuInvalidValue;
+    if (index != 0 || !fake->params_bytes) return kCuInvalidValue;
     *offset = 0;
-    *bytes = fake->params_bytes;
+    *bytes = *fake->params_bytes;
     return kCuSuccess;
   }
 
@@ -365,8 +365,8 @@ struct FakeCalls {
   // Takes the parameters as the driver does: a pointer to each, whose size the kernel knows.
   static CuResult take_params(void** params, FakeLaunch& launched) {
     if (params == nullptr || params[0] == nullptr) return kCuInvalidValue;
-    launched.params_bytes = fake->params_bytes;
-    std::memcpy(launched.params.data(), params[0], fake->params_bytes);
+    launched.params_bytes = fake->params_bytes.value_or(0);
+    std::memcpy(launched.params.data(), params[0], launched.params_bytes);
     return kCuSuccess;
   }
   static CuResult stream_synchronize(CuStream stream) {

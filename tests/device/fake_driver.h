@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <optional>
 #include <mutex>
 #include <set>
 #include <string>
@@ -82,7 +83,8 @@ class FakeDriver {
   std::set<std::string> entries = {"kernel"};    // of every module
   std::map<std::string, CuDevicePtr> variables;  // of every module
   int default_shared_bytes = 49152;              // a function's limit before it is raised
-  size_t params_bytes = sizeof(int);             // of every kernel's parameter
+  // Of every kernel's parameter. Without it nobody knows, and launches have none.
+  std::optional<size_t> params_bytes = sizeof(int);
   size_t memory_bytes = size_t{1} << 30;         // a larger allocation is out of memory
   float elapsed_ms = 0;
   int capture_status = 0;  // of cuStreamIsCapturing
