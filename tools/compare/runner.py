@@ -1,5 +1,7 @@
 """Runs one case: every contender's errors, then every pass with all contenders in turns."""
 
+import gc
+
 import torch
 
 from compare import definition, timing
@@ -145,6 +147,7 @@ class CaseRun:
 
     def _first_run(self, contender, pass_name):
         """The call, and the peak memory of it and its setup, without the inputs."""
+        gc.collect()  # or what is freed meanwhile, of contenders before, hides as much of the peak
         self.device.start_peak()
         before = self.device.allocated_bytes()
         call = contender.start(pass_name)
