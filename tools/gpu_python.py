@@ -85,6 +85,7 @@ def check_gradients(device):
 
 def check_layouts(device):
     """Heads beside each other in memory, and a slice whose rows are apart."""
+    import torch
     import lssar
 
     q, k, v, _ = tensors(device)
@@ -92,14 +93,12 @@ def check_layouts(device):
     side = [x.detach().transpose(1, 2).contiguous() for x in (q, k, v)]
     o = lssar.attention(*side, causal=True, layout="blhd").transpose(1, 2)
     expect("blhd", o, truth, TOLERANCE["o"])
-    import torch
-
     apart = [torch.cat([x.detach(), x.detach()], dim=3)[..., : x.shape[3]] for x in (q, k, v)]
     expect("rows apart", lssar.attention(*apart, causal=True), truth, TOLERANCE["o"])
 
 
 def check_streams(device):
-    """A side stream waits for nothing but its own work."""
+    """A call runs on the current stream, after what that stream did before."""
     import torch
     import lssar
 
@@ -110,7 +109,7 @@ def check_streams(device):
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
         torch.cuda._sleep(20_000_000)
-        late = q * 1  # made after the wait, on this stream
+        late = q * 1  # not there yet when the call is made
         o = lssar.attention(late, k, v, causal=True)
     side.synchronize()
     expect_same("o of a side stream", o, expected)
@@ -200,10 +199,9 @@ def check_kv_cache(device):
     q, k, v, _ = (x.detach().transpose(1, 2).contiguous() for x in tensors(device, length=70))
     room = [torch.zeros_like(torch.cat([x, x], dim=1)) for x in (k, v)]
     truth = in_float64(*(x.transpose(1, 2) for x in (q, k, v)), causal=True).transpose(1, 2)
+    for cache, x in zip(room, (k, v)):
+        cache[:, :60] = x[:, :60]
     for at in range(60, 70):
-        if at == 60:
-            for cache, x in zip(room, (k, v)):
-                cache[:, :60] = x[:, :60]
         new = slice(at, at + 1)
         counts = torch.full((q.shape[0],), at, dtype=torch.int32, device=device)
         o = lssar.attention_with_kv_cache(q[:, new], *room, k[:, new], v[:, new], counts, causal=True)
@@ -270,6 +268,15 @@ def need_gpu(device):
         raise NotHere("it is about a GPU's streams")
 
 
+def need_torch(device):
+    try:
+        import torch
+    except ImportError as missing:
+        raise NotHere(str(missing)) from None
+    if device == "cuda" and not torch.cuda.is_available():
+        raise NotHere("torch finds no GPU")
+
+
 CHECKS = {name[6:]: found for name, found in list(globals().items()) if name.startswith("check_")}
 
 
@@ -287,12 +294,9 @@ def main(arguments):
     # The one of a bundle or of the source tree, unless a package is installed.
     sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "python"))
     try:
-        import torch
-
-        if device == "cuda" and not torch.cuda.is_available():
-            raise NotHere("torch finds no GPU")
-        CHECKS[arguments[0]](device)
-    except (ImportError, NotHere) as missing:
+        need_torch(device)
+        CHECKS[arguments[0]](device)  # a package that cannot be imported is an error, not absent
+    except NotHere as missing:
         print(f"not here: {missing}")
         return NOT_HERE
     except AssertionError as wrong:

@@ -46,6 +46,11 @@ class OnTheVirtualDevice(unittest.TestCase):
         if not torch.cuda.is_available():
             self.assertEqual(gpu_python.main(["gradients"]), gpu_python.NOT_HERE)
 
+    def test_a_package_that_cannot_be_imported_is_an_error(self):
+        with mock.patch.dict(sys.modules, {"lssar": None}):
+            with self.assertRaises(ImportError):
+                run("layouts")
+
     def test_names(self):
         self.assertIn("jax", gpu_python.CHECKS)
         self.assertEqual(gpu_python.main(["nothing"]), 2)
