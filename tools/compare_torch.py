@@ -238,6 +238,8 @@ def check_options(parser, options):
             parser.error(f"--against: '{text}'; must be NAME=LIBRARY")
         if not os.path.exists(path):
             parser.error(f"--against {name}: {path}: no such file")
+        if name in options.libraries:
+            parser.error(f"--against {name}: given twice; each library must have its own name")
         options.libraries[name] = path
     if options.warmup < 0:
         parser.error(f"--warmup: {options.warmup}; must not be negative")

@@ -663,10 +663,15 @@ class TwoLibraries(unittest.TestCase):
         self.assertEqual(entries, compiled)
 
     def test_what_is_not_understood(self):
-        for text, said in (("x", "must be NAME=LIBRARY"), ("x=/nowhere.so", "no such file")):
-            with self.subTest(text), self.assertRaises(SystemExit) as stopped:
+        twice = ("x=/dev/null", "--against", "x=/dev/null")
+        for texts, said in (
+            (("x",), "must be NAME=LIBRARY"),
+            (("x=/nowhere.so",), "no such file"),
+            (twice, "x: given twice"),
+        ):
+            with self.subTest(said), self.assertRaises(SystemExit) as stopped:
                 with contextlib.redirect_stderr(io.StringIO()) as errors:
-                    compare_torch.main(["--against", text])
+                    compare_torch.main(["--against", *texts])
             self.assertEqual(stopped.exception.code, 2)
             self.assertIn(said, errors.getvalue())
 
