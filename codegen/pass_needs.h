@@ -28,9 +28,8 @@ double effective_offset(const Problem& problem);
 // product, so the scale is positive and the same for all keys (no norms) and rows. Not with a
 // second stage, whose weights would show that the largest activation is not quite 1.
 bool fuses_scale(const Problem& problem);
-// Whether a row's r is the sum of its rounded weights, by which o is divided in any case. Hopper
-// forwards of an exponential have few instructions per score, and each further sum would be one
-// more.
+// Whether a row's r is the sum of weights by which o is divided in any case. Hopper forwards of an
+// exponential have few instructions per score, and each further sum would be one more.
 bool sums_rounded(const Problem& problem, const Schedule& schedule);
 // Whether weights may be any number, and need a scale to be fp16.
 bool scales_weights(const Problem& problem);

@@ -273,7 +273,7 @@ Status CudaDevice::launch(const DeviceFunction& function, const LaunchConfig& co
   const auto& kernel = static_cast<const CudaFunction&>(function);
   const CudaContext::Current current(*context_);
   LSSAR_RETURN_IF_ERROR(current.status());
-  // The driver copies as many bytes as the kernel takes.
+  // The driver copies as many bytes as the kernel takes, however many there are.
   if (kernel.params_bytes().value_or(params_bytes) != params_bytes) {
     return internal_error(fmt::format("{}: {} bytes of parameters; the kernel takes {}",
                                       describe(kernel.entry().c_str(), config), params_bytes,

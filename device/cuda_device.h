@@ -18,8 +18,8 @@ namespace lssar {
 Result<std::shared_ptr<Device>> make_cuda_device(std::shared_ptr<const CudaDriver> driver,
                                                  int ordinal, const std::string& target);
 
-// Every GPU that the driver reports, each with the target that it runs best. GPUs without one, below
-// 8.0, have their capability.
+// Every GPU that the driver reports, each with the target that it runs best. GPUs below 8.0 have
+// none; theirs is their capability.
 Result<std::vector<DeviceInfo>> list_cuda_devices(const CudaDriver& driver);
 
 // How a GPU of capability major.minor runs code for `target`.

@@ -15,9 +15,9 @@
 #
 # Exit code: 0 all passed, 1 something did not (see the file), 2 wrong usage, 3 no GPU here, or no
 # command, 130 a signal stopped it.
-# A case that lacks something which is not ours (JAX) is "not here", and no failure. A case without
-# time left in its part is recorded as "out of time" and counts as not passed. So are
-# those of a part that a signal (Ctrl-C, timeout) ends; the file then lacks the parts after it.
+# A case that lacks what is not ours (JAX) is recorded as "not here" and is no failure. A case
+# without time left in its part is recorded as "out of time" and counts as not passed. So is a case
+# that a signal (Ctrl-C, timeout) ends; the parts after it are empty then.
 set -u
 
 all_parts="first tests golden schedules verify python sanitizer benchmarks"
@@ -175,7 +175,7 @@ run_cases() {
   deadline=$(($(date +%s) + $1))
   find "$part" -type f -name '[0-9][0-9][0-9]' | sort |
     xargs -r -P "$2" -I '{}' sh "$here/gpu_check.sh" --case "$deadline" '{}'
-  # What a signal ended before it could write its result.
+  # Cases that a signal ended before they wrote a result.
   for file in "$part"/[0-9][0-9][0-9]; do
     if [ -f "$file" ] && [ ! -f "$file.json" ]; then sh "$here/gpu_check.sh" --case 0 "$file"; fi
   done

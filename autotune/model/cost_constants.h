@@ -34,7 +34,7 @@ struct CostConstants {
   // Clocks that a turn of ordered sums waits until its counter has gone to the L2 and back.
   double ordered_clocks = 2000;
   // The cost of a register that does not fit, as a share of the time. A search compiles the
-  // candidates and rejects those that spill.
+  // candidates and rejects those that spill, on a GPU those that spill much.
   double spilled_register = 0.02;
 };
 

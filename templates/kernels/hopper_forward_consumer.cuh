@@ -44,7 +44,7 @@ struct ConsumerRows : HopperForwardRows<Config> {
 
   LSSAR_DEVICE bool needs_mask(i64 end) const { return end > first_masked; }
 
-  // Scores without score_scale -> u. The linear softplus takes it in its own multiplication.
+  // Scores without score_scale -> u. The linear softplus multiplies by it as part of its slope.
   template <int kTiles>
   LSSAR_DEVICE void evaluate_unscaled(Fragment<kTiles>& s) const {
     if (Config::kNumEvaluators < 3 || this->evaluator != kLinearSoftplus) {
@@ -175,7 +175,7 @@ struct ForwardConsumer {
     wgmma_commit();
   }
 
-  // Products of the oldest stage in use -> scores: in bits if `row_scale` is all of a row's scale.
+  // Products of the oldest stage in use -> scores, in bits if `row_scale` is the rows' score_scale.
   // The stage is released.
   template <int kTiles>
   LSSAR_DEVICE void scale_scores_of_stage(Fragment<kTiles>& s, const float (&row_scale)[2],

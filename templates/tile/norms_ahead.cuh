@@ -6,12 +6,12 @@
 
 namespace lssar_device {
 
-// 1 / |k_j| of a tile's keys: of as many as there are registers for before the products have ended.
+// 1 / |k_j| of a tile's keys. As many as registers allow are read before the products have ended.
 template <int kTiles>
 struct NormsAhead {
   static constexpr int kLoaded = kTiles < 8 ? kTiles : 8;
 
-  u32 address;  // of those of all keys
+  u32 address;  // of the tile's norms in shared memory
   float at[kLoaded][2];
 
   LSSAR_DEVICE void load(u32 norms) {

@@ -57,7 +57,7 @@ class CandidateTimerTest : public testing::TestWithParam<Pass> {
     task_ = small_task(GetParam(), "sm_90a");
     driver_.gpus[0].attributes[kCuAttributeL2Bytes] = kL2Bytes;
     driver_.elapsed_ms = 1.5f;
-    driver_.params_bytes = std::nullopt;  // kernels of ours have some of several sizes
+    driver_.params_bytes = std::nullopt;  // those of our kernels differ
     const auto device = make_cuda_device(driver_.table(), 0, "");
     ASSERT_TRUE(device.ok()) << device.status().to_string();
     EngineOptions options;

@@ -11,7 +11,7 @@ namespace lssar {
 namespace {
 
 // Fields of a schedule that differ from the series' standard, and the milliseconds of a call: bf16,
-// p = 15, 2 x 16 heads, 8192 queries and keys, no mask, Gaussian data, lengths of run time.
+// p = 15, 2 x 16 heads, 8192 queries and keys, no mask, Gaussian data, run-time lengths.
 struct Measured {
   const char* difference;
   double ms;
@@ -21,8 +21,8 @@ struct Series {
   Pass pass;
   int dim;
   double least_correlation;
-  const char* standard;  // the default of then
-  // Taken in turns. Three at d 128 are left out, because kernels have changed and spill now.
+  const char* standard;  // the default when it was measured
+  // Taken in turns. Three at d 128 are left out, because their kernels changed and spill now.
   std::vector<Measured> times;
 };
 

@@ -273,7 +273,7 @@ TEST_F(CudaDeviceTest, LaunchPassesEverythingOn) {
   EXPECT_EQ(std::memcmp(launched.params.data(), &params, sizeof(params)), 0);
 }
 
-// The driver copies what the kernel takes, whatever there is.
+// The driver copies as many bytes as the kernel takes, and would read past a smaller block.
 TEST_F(CudaDeviceTest, ParametersOfAnotherSizeAreNotPassed) {
   driver_.params_bytes = 416;
   load();

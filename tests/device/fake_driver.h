@@ -83,7 +83,7 @@ class FakeDriver {
   std::set<std::string> entries = {"kernel"};    // of every module
   std::map<std::string, CuDevicePtr> variables;  // of every module
   int default_shared_bytes = 49152;              // a function's limit before it is raised
-  // Of every kernel's parameter. Without it nobody knows, and launches have none.
+  // Of every kernel's parameter. Without it the driver reports none, and launches copy none.
   std::optional<size_t> params_bytes = sizeof(int);
   size_t memory_bytes = size_t{1} << 30;         // a larger allocation is out of memory
   float elapsed_ms = 0;

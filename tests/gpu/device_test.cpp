@@ -22,7 +22,7 @@ struct Params {
   int num_elems = 0;
 };
 
-// As tensor maps make it: on sm_90 it does not begin where the block of parameters does.
+// Aligned as tensor maps are. On sm_90 it does not begin where the block of parameters does.
 struct alignas(64) AlignedParams {
   unsigned char map[128] = {};
   Params rest;

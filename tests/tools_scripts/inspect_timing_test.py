@@ -101,8 +101,8 @@ class SoftmaxForward(unittest.TestCase):
 
 
 class OrderOfHotLoops(unittest.TestCase):
-    """Special functions in a row keep one unit busy and let the others idle. Where the assembler
-    puts them is its own affair, so a change of the source can bring them together unseen."""
+    """Special functions in a row keep one unit busy while the others idle. The assembler chooses
+    their order, so a change of the source can bring them together unseen."""
 
     ASSEMBLER = "nvrtc 13.0."  # another one has another order
     # Of default schedules, without a mask: the longest run of special functions, and of float32

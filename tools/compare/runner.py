@@ -147,7 +147,7 @@ class CaseRun:
 
     def _first_run(self, contender, pass_name):
         """The call, and the peak memory of it and its setup, without the inputs."""
-        gc.collect()  # or what is freed meanwhile, of contenders before, hides as much of the peak
+        gc.collect()  # what earlier contenders left, freed later, would hide as much of the peak
         self.device.start_peak()
         before = self.device.allocated_bytes()
         call = contender.start(pass_name)

@@ -179,7 +179,7 @@ class Session:
         return made
 
     def _plans_of(self, case, wanted):
-        """Of each of ours: the contender's name, its p (None: softmax), the arguments of _plan."""
+        """Name, p (None: softmax) and the arguments of _plan, for each contender of ours."""
         for library in self._contexts:
             at = f"@{library}" if library else ""
             if "ours-softmax" in wanted:
