@@ -119,8 +119,7 @@ struct CudaDriver {
   // must not happen while a graph is captured.
   CuResult (*function_load)(CuFunction) = nullptr;
   // Since CUDA 12.4; null before. Where a kernel's parameter `index` is, and how large.
-  CuResult (*function_parameter)(CuFunction, size_t index, size_t* offset,
-                                 size_t* bytes) = nullptr;
+  CuResult (*function_parameter)(CuFunction, size_t index, size_t* offset, size_t* bytes) = nullptr;
 
   CuResult (*launch)(CuFunction, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                      unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,

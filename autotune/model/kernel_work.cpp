@@ -35,7 +35,7 @@ constexpr double kDkdvScaleSlots = 3.6, kDkdvRangeSlots = 1.1, kDqScaleSlots = 2
 constexpr double kConstantSlots = 0.5;
 // Weights through shared memory: the stores; each weight is written and read as rows, at 2 bytes.
 constexpr double kWeightSlots = 0.3, kWeightBytes = 4;
-constexpr double kSkipSlots = 1;   // skip_tiles: a comparison, even if nothing is skipped
+constexpr double kSkipSlots = 1;     // skip_tiles: a comparison, even if nothing is skipped
 constexpr double kSlopeSlots = 2.3;  // u^(p-1) beside u^p, its rounding and its sum (for X)
 
 // Row constants: a pass over shared memory gives a warp one word for 64 scores.

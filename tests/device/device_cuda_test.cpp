@@ -293,10 +293,9 @@ TEST_F(CudaDeviceTest, DriversThatDoNotKnowTheParametersSizeLaunchThem) {
   const auto module = (*device)->load(image());
   ASSERT_TRUE(module.ok()) << module.status().to_string();
   const int params = 77;
-  EXPECT_TRUE(
-      (*device)
-          ->launch(**(*module)->function("kernel"), {}, &params, sizeof(params), nullptr)
-          .ok());
+  EXPECT_TRUE((*device)
+                  ->launch(**(*module)->function("kernel"), {}, &params, sizeof(params), nullptr)
+                  .ok());
   EXPECT_EQ(driver_.last_launch.params[0], std::byte{77});
 }
 

@@ -85,7 +85,7 @@ class FakeDriver {
   int default_shared_bytes = 49152;              // a function's limit before it is raised
   // Of every kernel's parameter. Without it the driver reports none, and launches copy none.
   std::optional<size_t> params_bytes = sizeof(int);
-  size_t memory_bytes = size_t{1} << 30;         // a larger allocation is out of memory
+  size_t memory_bytes = size_t{1} << 30;  // a larger allocation is out of memory
   float elapsed_ms = 0;
   int capture_status = 0;  // of cuStreamIsCapturing
   bool has_encode_tiled = true;
