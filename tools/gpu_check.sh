@@ -334,6 +334,7 @@ if begin_part python; then
     for name in $(python3 -B "$script"); do
       add_case "\"name\": \"$name\"" env "LSSAR_LIBRARY=$root/lib" python3 -B "$script" "$name"
     done
+    [ "$num_cases" -gt 0 ] || add_case '"name": "gpu_python.py"' python3 -B "$script" names
     run_cases $python_s "$parallel"
   else
     printf 'gpu_check: python: nothing to do: python3 has no torch that finds a GPU\n'

@@ -291,8 +291,8 @@ def main(arguments):
     if len(arguments) != 1 or arguments[0] not in CHECKS:
         print(f"gpu_python: {' '.join(arguments)}: one of {', '.join(CHECKS)}", file=sys.stderr)
         return 2
-    # The one of a bundle or of the source tree, unless a package is installed.
-    sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "python"))
+    # The package of the bundle or source tree, whatever is installed.
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
     try:
         need_torch(device)
         CHECKS[arguments[0]](device)  # a package that cannot be imported is an error, not absent

@@ -36,7 +36,8 @@ constexpr double kConstantSlots = 0.5;
 // Weights through shared memory: the stores; each weight is written and read as rows, at 2 bytes.
 constexpr double kWeightSlots = 0.3, kWeightBytes = 4;
 constexpr double kSkipSlots = 1;     // skip_tiles: a comparison, even if nothing is skipped
-constexpr double kSlopeSlots = 2.3;  // u^(p-1) beside u^p, its rounding and its sum (for X)
+// u^(p-1) beside u^p, its rounding and its sum (for X), in Hopper's forward and the portable one.
+constexpr double kSlopeSlots = 2.3, kPortableSlopeSlots = 5;
 
 // Row constants: a pass over shared memory gives a warp one word for 64 scores.
 constexpr double kConstantBytes = 2;
@@ -132,8 +133,9 @@ void count_forward(const WorkContext& c, PerScore& sum, PerScore& weigh) {
   weigh.special = 1 - mix.linear;
   weigh.slots = with_power(c, kWeighScores, c.problem.p, mix.full);
   weigh.slots.base -= mix.brief * kBriefSaves + mix.linear * kLinearSaves;
-  if (c.schedule.variant == Variant::kHopper) weigh.slots.base += kRowSumSlots;
-  if (c.has_x()) weigh.slots.base += kSlopeSlots;
+  const bool is_hopper = c.schedule.variant == Variant::kHopper;
+  if (is_hopper) weigh.slots.base += kRowSumSlots;
+  if (c.has_x()) weigh.slots.base += is_hopper ? kSlopeSlots : kPortableSlopeSlots;
   if (!is_general(c.problem)) return;
   if (has_pass_one(c.problem)) take(general_sum_loop(c), sum);
   take(general_weigh_loop(c), weigh);

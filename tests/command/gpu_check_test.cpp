@@ -242,8 +242,9 @@ TEST_F(GpuCheck, ASignalLeavesWhatWasDone) {
   program("bundle/bin/numbers_test", "#!/bin/sh\necho $$ >" + begun + "\nexec sleep 300\n");
   const std::string line = "PATH=" + folder_.path("path") + ":$PATH timeout 600 sh " +
                            folder_.path("bundle/gpu_check.sh") + " " + output() +
-                           " first tests golden >" + folder_.path("out") + " 2>&1 & until [ -s " +
-                           begun + " ]; do sleep 0.05; done; kill $!; wait";
+                           " first tests golden >" + folder_.path("out") +
+                           " 2>&1 & for i in $(seq 1200); do [ -s " + begun +
+                           " ] && break; sleep 0.05; done; kill $!; wait";
   ASSERT_NE(std::system(("sh -c '" + line + "'").c_str()), -1);
   nlohmann::json json = result();
   for (int i = 0; i < 400 && !json.is_object(); ++i) {  // timeout ends before it

@@ -26,7 +26,7 @@ def run(name):
 
 class OnTheVirtualDevice(unittest.TestCase):
     def test_checks_pass(self):
-        for name in ("layouts", "gradients", "kv_cache", "varlen"):
+        for name in ("layouts", "gradients", "kv_cache", "varlen", "threads"):
             with self.subTest(name):
                 self.assertEqual(run(name), gpu_python.PASSED)
 
