@@ -26,7 +26,12 @@ struct ForwardSums {
   ForwardShared<Config> shared;
   int group;  // index among the consumers
   Columns o, y;
-  LaneSums zs, t;  // of the weights and slopes before rounding
+  // Weights whose largest is 1 are added before they are rounded. Others as rounded: gradients need
+  // that o of a row with one weight is that key's value, to the bit.
+  static constexpr bool kLargestIsOne =
+      !Config::kIsGeneral || (Config::kIsExponential && Config::kSecondStage != 2);
+  typename Select<kLargestIsOne, LaneSums, typename Mma::RowSums>::Type zs;
+  LaneSums t;
   bool takes_remainders = false;  // kIsGeneral: what rounding drops is added, instead of weights
   Operand weights;  // rounded, of a tile; without kWeightsInShared the operand of products
   Operand slopes;   // kNeedsX: u^(p-1), the same for X
@@ -37,9 +42,7 @@ struct ForwardSums {
   }
 
   // Adds up a tile's weights and rounds them. REQUIRES: no product of the last ones is in flight.
-  //
-  // NOTE: not by products of the rounded weights with ones. On an H100 those waited for the other
-  // consumer's products, a tenth of pass 2.
+  // NOTE: products with ones waited for the other consumer's products, a tenth of an H100's pass 2.
   LSSAR_DEVICE void round(Scores& s) {
     if constexpr (Config::kNeedsX) {
       Scores slope;
@@ -54,8 +57,7 @@ struct ForwardSums {
       t.add(slope);
       if constexpr (Config::kWeightsInShared) store_weights(shared, group, 1, slopes);
     }
-    if constexpr (Config::kDivisorSum == 1) zs.add(s);
-    if constexpr (Config::kDivisorSum == 2) zs.add_magnitudes(s);
+    if constexpr (kLargestIsOne) add_weights(s);
     if constexpr (Config::kIsGeneral) {
       if (takes_remainders) {
         Operand rounded;
@@ -64,10 +66,17 @@ struct ForwardSums {
       }
     }
     Mma::round(weights, s);
+    if constexpr (!kLargestIsOne) add_weights(weights);
     if constexpr (Config::kWeightsInShared) {
       store_weights(shared, group, 0, weights);
       publish_weights(group);
     }
+  }
+
+  template <class Weights>
+  LSSAR_DEVICE void add_weights(const Weights& w) {
+    if constexpr (Config::kDivisorSum == 1) zs.add(w);
+    if constexpr (Config::kDivisorSum == 2) zs.add_magnitudes(w);
   }
 
   // REQUIRES: no product is in flight.
