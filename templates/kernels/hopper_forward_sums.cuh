@@ -26,11 +26,11 @@ struct ForwardSums {
   ForwardShared<Config> shared;
   int group;  // index among the consumers
   Columns o, y;
-  // Weights whose largest is 1 are added before they are rounded. Others as rounded: gradients need
-  // that o of a row with one weight is that key's value, to the bit.
-  static constexpr bool kLargestIsOne =
-      !Config::kIsGeneral || (Config::kIsExponential && Config::kSecondStage != 2);
-  typename Select<kLargestIsOne, LaneSums, typename Mma::RowSums>::Type zs;
+  // LSSAR's and softmax's weights, whose largest is 1, are added before they are rounded. Others as
+  // rounded: o of a row with few weights must be in proportion to them for exact gradients.
+  static constexpr bool kAddsUnrounded =
+      !Config::kIsGeneral || (Config::kIsExponential && Config::kSecondStage == 0);
+  typename Select<kAddsUnrounded, LaneSums, typename Mma::RowSums>::Type zs;
   LaneSums t;
   bool takes_remainders = false;  // kIsGeneral: what rounding drops is added, instead of weights
   Operand weights;  // rounded, of a tile; without kWeightsInShared the operand of products
@@ -57,7 +57,7 @@ struct ForwardSums {
       t.add(slope);
       if constexpr (Config::kWeightsInShared) store_weights(shared, group, 1, slopes);
     }
-    if constexpr (kLargestIsOne) add_weights(s);
+    if constexpr (kAddsUnrounded) add_weights(s);
     if constexpr (Config::kIsGeneral) {
       if (takes_remainders) {
         Operand rounded;
@@ -66,7 +66,7 @@ struct ForwardSums {
       }
     }
     Mma::round(weights, s);
-    if constexpr (!kLargestIsOne) add_weights(weights);
+    if constexpr (!kAddsUnrounded) add_weights(weights);
     if constexpr (Config::kWeightsInShared) {
       store_weights(shared, group, 0, weights);
       publish_weights(group);
