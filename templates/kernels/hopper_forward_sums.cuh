@@ -26,12 +26,12 @@ struct ForwardSums {
   ForwardShared<Config> shared;
   int group;  // index among the consumers
   Columns o, y;
-  // LSSAR's and softmax's weights, whose largest is 1, are added before they are rounded. Others as
-  // rounded: o of a row with few weights must be in proportion to them for exact gradients.
+  // Whether weights are added before they are rounded. For LSSAR's gradients, and where the largest
+  // weight is not 1, o of a row with few weights must be in proportion to these as rounded.
   static constexpr bool kAddsUnrounded =
-      !Config::kIsGeneral || (Config::kIsExponential && Config::kSecondStage == 0);
-  typename Select<kAddsUnrounded, LaneSums, typename Mma::RowSums>::Type zs;
-  LaneSums t;
+      Config::kIsGeneral ? Config::kIsExponential && Config::kSecondStage == 0
+                         : !Config::kIsTraining;
+  typename Select<kAddsUnrounded, LaneSums, typename Mma::RowSums>::Type zs, t;
   bool takes_remainders = false;  // kIsGeneral: what rounding drops is added, instead of weights
   Operand weights;  // rounded, of a tile; without kWeightsInShared the operand of products
   Operand slopes;   // kNeedsX: u^(p-1), the same for X
@@ -54,7 +54,7 @@ struct ForwardSums {
           s.at[n][e] *= slope.at[n][e];
         }
       Mma::round(slopes, slope);
-      t.add(slope);
+      t.add(slopes);
       if constexpr (Config::kWeightsInShared) store_weights(shared, group, 1, slopes);
     }
     if constexpr (kAddsUnrounded) add_weights(s);
