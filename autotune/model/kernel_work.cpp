@@ -19,7 +19,7 @@ constexpr int kTableDegree = 4;              // and this polynomial degree
 constexpr LoopSlots kSumScores = {7.3, 45, 0.125};
 constexpr LoopSlots kWeighScores = {15.9, 79, 0.1};
 constexpr double kBriefSaves = 5.0, kLinearSaves = 8.0;
-constexpr double kRowSumSlots = 1;  // Hopper's forward: a weight is added to its row's sum
+constexpr double kRowSumSlots = 1;  // Hopper's forward, not for training: additions of the row sums
 // In the backward, and what choosing the form costs the dk/dv kernel per tile.
 constexpr double kGradBriefSaves = 4.0, kGradLinearSaves = 7.1, kChoiceSlots = 16;
 constexpr LoopSlots kDkdv = {21.4, 46, 0.19};
@@ -36,7 +36,7 @@ constexpr double kConstantSlots = 0.5;
 // Weights through shared memory: the stores; each weight is written and read as rows, at 2 bytes.
 constexpr double kWeightSlots = 0.3, kWeightBytes = 4;
 constexpr double kSkipSlots = 1;     // skip_tiles: a comparison, even if nothing is skipped
-// u^(p-1) beside u^p, its rounding and its sum (for X), in Hopper's forward and the portable one.
+// u^(p-1) beside u^p and its rounding (for X), in Hopper's forward and the portable one.
 constexpr double kSlopeSlots = 2.3, kPortableSlopeSlots = 5;
 
 // Row constants: a pass over shared memory gives a warp one word for 64 scores.
@@ -134,7 +134,7 @@ void count_forward(const WorkContext& c, PerScore& sum, PerScore& weigh) {
   weigh.slots = with_power(c, kWeighScores, c.problem.p, mix.full);
   weigh.slots.base -= mix.brief * kBriefSaves + mix.linear * kLinearSaves;
   const bool is_hopper = c.schedule.variant == Variant::kHopper;
-  if (is_hopper) weigh.slots.base += kRowSumSlots;
+  if (is_hopper && c.problem.pass == Pass::kForward) weigh.slots.base += kRowSumSlots;
   if (c.has_x()) weigh.slots.base += is_hopper ? kSlopeSlots : kPortableSlopeSlots;
   if (!is_general(c.problem)) return;
   if (has_pass_one(c.problem)) take(general_sum_loop(c), sum);
