@@ -111,8 +111,6 @@ inline constexpr Survivor kSurvivors[] = {
     {"hopper_forward_in_turn", "lssar_forward: wgmma.commit_group.sync.aligned #3: taken away",
      kNextCommit},
     {"hopper_forward_in_turn", "lssar_forward: wgmma.fence.sync.aligned #4: taken away", kFenced},
-    {"hopper_forward_in_turn", "lssar_forward: wgmma.wait_group.sync.aligned #3: taken away",
-     kTwoWaits},
     {"hopper_forward_in_turn", "lssar_forward: wgmma.wait_group.sync.aligned #3: one more pending",
      kTwoWaits},
     {"hopper_forward_in_turn", "lssar_forward: wgmma.wait_group.sync.aligned #4: taken away",
