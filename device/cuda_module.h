@@ -22,7 +22,7 @@ class CudaFunction final : public DeviceFunction {
   KernelResources resources() const override { return resources_; }
   CuFunction handle() const { return handle_; }
   const std::string& entry() const { return resources_.entry; }
-  // Of the kernel's one parameter; nothing if the driver does not say.
+  // The kernel has one parameter, this large. Nothing if the driver does not say.
   std::optional<size_t> params_bytes() const { return params_bytes_; }
 
  private:

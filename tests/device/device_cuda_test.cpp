@@ -182,15 +182,20 @@ TEST_F(CudaDeviceTest, FunctionsAreLookedUpAndLoadedOnce) {
   EXPECT_EQ(driver_.num_calls("cuFuncLoad"), 1);
 }
 
-// For drivers before CUDA 12.4.
-TEST_F(CudaDeviceTest, DoesWithoutFuncLoad) {
+// They load a function at its first launch, and do not know how large its parameter is.
+TEST_F(CudaDeviceTest, DriversBeforeCuda124LoadAndLaunch) {
   auto old = std::make_shared<CudaDriver>(*driver_.table());
   old->function_load = nullptr;
+  old->function_parameter = nullptr;
   const auto device = make_cuda_device(old, 0, "");
   ASSERT_TRUE(device.ok()) << device.status().to_string();
   const auto module = (*device)->load(image());
   ASSERT_TRUE(module.ok()) << module.status().to_string();
-  EXPECT_TRUE((*module)->function("kernel").ok());
+  const auto function = (*module)->function("kernel");
+  ASSERT_TRUE(function.ok()) << function.status().to_string();
+  const int params = 77;
+  EXPECT_TRUE((*device)->launch(**function, {}, &params, sizeof(params), nullptr).ok());
+  EXPECT_EQ(driver_.last_launch.params[0], std::byte{77});
 }
 
 TEST_F(CudaDeviceTest, AMissingEntryNamesThoseThereAre) {
@@ -283,20 +288,6 @@ TEST_F(CudaDeviceTest, ParametersOfAnotherSizeAreNotPassed) {
                 "kernel grid (1, 1, 1) block (1, 1, 1) dynamic shared 0 bytes: 4 bytes of "
                 "parameters; the kernel takes 416");
   EXPECT_EQ(driver_.num_calls("cuLaunchKernel"), 0);
-}
-
-TEST_F(CudaDeviceTest, DriversThatDoNotKnowTheParametersSizeLaunchThem) {
-  auto old = std::make_shared<CudaDriver>(*driver_.table());
-  old->function_parameter = nullptr;
-  const auto device = make_cuda_device(old, 0, "");
-  ASSERT_TRUE(device.ok()) << device.status().to_string();
-  const auto module = (*device)->load(image());
-  ASSERT_TRUE(module.ok()) << module.status().to_string();
-  const int params = 77;
-  EXPECT_TRUE((*device)
-                  ->launch(**(*module)->function("kernel"), {}, &params, sizeof(params), nullptr)
-                  .ok());
-  EXPECT_EQ(driver_.last_launch.params[0], std::byte{77});
 }
 
 TEST_F(CudaDeviceTest, ALaunchOfClustersPassesThemOn) {

@@ -105,8 +105,8 @@ class OrderOfHotLoops(unittest.TestCase):
     their order, so a change of the source can bring them together unseen."""
 
     ASSEMBLER = "nvrtc 13.0."  # another one has another order
-    # Of default schedules, without a mask: the longest run of special functions, and of float32
-    # multiply-adds, products and sums, over all ways of the loops with matrix products.
+    # The longest runs that default schedules without a mask may have, in any way of a loop with
+    # matrix products: first of special functions, then of float32 multiply-adds, products and sums.
     MOST = {
         "--head-dim 64": (9, 580),
         "--head-dim 128": (3, 390),
