@@ -83,7 +83,7 @@ class FakeDriver {
   std::set<std::string> entries = {"kernel"};    // of every module
   std::map<std::string, CuDevicePtr> variables;  // of every module
   int default_shared_bytes = 49152;              // a function's limit before it is raised
-  // Every kernel has one parameter, this large. If empty, the driver does not say how large it is, and
+  // Every kernel has one parameter, this large. If empty, the driver does not say how large, and
   // launches copy nothing.
   std::optional<size_t> params_bytes = sizeof(int);
   size_t memory_bytes = size_t{1} << 30;  // a larger allocation is out of memory
