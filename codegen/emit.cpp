@@ -185,7 +185,7 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
   out.constant("bool", "kHasNorms", boolean(problem.score.qk_norm));
   out.constant("bool", "kScalesWeights", boolean(scales_weights(problem)));
   write_score_constants(out, problem);
-  out.constant("bool", "kSumsRounded", boolean(sums_rounded(problem, schedule)));
+  out.constant("bool", "kDivisorIsSum", boolean(divisor_is_sum(problem, schedule)));
   out.constant("bool", "kIsAligned", boolean(schedule.load_path == LoadPath::kCpAsync));
   out.constant("bool", "kIsTraining", boolean(is_training));
   out.constant(

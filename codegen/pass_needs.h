@@ -30,7 +30,7 @@ double effective_offset(const Problem& problem);
 bool fuses_scale(const Problem& problem);
 // Whether a row's r is the sum of weights by which o is divided in any case. Hopper forwards of an
 // exponential have few instructions per score, and each further sum would be one more.
-bool sums_rounded(const Problem& problem, const Schedule& schedule);
+bool divisor_is_sum(const Problem& problem, const Schedule& schedule);
 // Whether weights may be any number, and need a scale to be fp16.
 bool scales_weights(const Problem& problem);
 

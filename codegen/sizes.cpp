@@ -125,7 +125,7 @@ bool fuses_scale(const Problem& problem) {
   return factor > kLeast && factor < kMost;
 }
 
-bool sums_rounded(const Problem& problem, const Schedule& schedule) {
+bool divisor_is_sum(const Problem& problem, const Schedule& schedule) {
   return schedule.variant == Variant::kHopper && problem.pass != Pass::kBackward &&
          is_general(problem) && exponential_of(problem) && !has_pass_one(problem);
 }

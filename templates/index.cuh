@@ -53,7 +53,7 @@ struct SampleConfig : SampleFunctions {
   static constexpr float kOffset = 1.0f;
   static constexpr bool kIsGeneral = false, kHasNorms = true, kScalesWeights = false;
   static constexpr int kActivationSum = 1, kSecondStage = 1, kWeightSum = 0, kDivisorSum = 1;
-  static constexpr bool kIsExponential = false, kFusesScale = false, kSumsRounded = false;
+  static constexpr bool kIsExponential = false, kFusesScale = false, kDivisorIsSum = false;
   static constexpr bool kHasSink = false, kSinkNeedsEpsilon = false;
   static constexpr float kPhiSign = 1.0f, kGradUnit = 1.0f;
   static constexpr bool kIsAligned = kAligned;
@@ -95,7 +95,7 @@ struct SampleGeneral : Base {
   static constexpr bool kIsGeneral = true, kHasNorms = kStage != 0, kNeedsX = false;
   static constexpr bool kScalesWeights = kStage == 2, kHasPassOne = kStage != 0;
   static constexpr bool kIsExponential = kStage == 0, kFusesScale = kStage == 0;
-  static constexpr bool kSumsRounded = kStage == 0, kHasSink = kStage == 0;
+  static constexpr bool kDivisorIsSum = kStage == 0, kHasSink = kStage == 0;
   static constexpr int kSecondStage = kStage, kActivationSum = 2 - kStage, kWeightSum = kStage;
   static constexpr int kDivisorSum = 2 - kStage;
 

@@ -12,7 +12,7 @@
 // kHasPassOne:    a pass over the keys comes first and finds r, which weights need. Without it, and
 //                 without kIsRange, weights are activations, and r divides at the end.
 // kDivisorSum:    the divisor of o: as kActivationSum, but a sum of weights.
-// kSumsRounded:   r is the sum of weights that divides o; there is no other sum.
+// kDivisorIsSum:  r is the sum of weights that divides o; there is no other sum.
 // kHasSink:       r includes the sink of the row's head (tile/sink.cuh); weights do not.
 // kScalesWeights: weights may leave fp16's range. Each row has a power of two then.
 #pragma once
@@ -279,7 +279,7 @@ struct GeneralRows : LaneRows<Config> {
   template <int kTiles>
   LSSAR_DEVICE void weigh(Fragment<kTiles>& s, const TileMask& mask, float (&factor)[2]) {
     activate<!kKnowsSums>(s, mask, factor);
-    if constexpr (Config::kIsExponential && !kKnowsSums && !Config::kSumsRounded) {
+    if constexpr (Config::kIsExponential && !kKnowsSums && !Config::kDivisorIsSum) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         sum[half] *= factor[half];
@@ -306,7 +306,7 @@ struct GeneralRows : LaneRows<Config> {
           s.at[n][e] = Config::psi(s.at[n][e] * per_key[e / 2], offset[e / 2], length(e / 2));
     }
     if constexpr (!Config::kIsExponential || Config::kSecondStage != 0) hide(s, mask, 0.0f);
-    if constexpr (!kKnowsSums && Config::kActivationSum != 0 && !Config::kSumsRounded)
+    if constexpr (!kKnowsSums && Config::kActivationSum != 0 && !Config::kDivisorIsSum)
       add<Config::kActivationSum>(s, sum, lost);
     if constexpr (Config::kSecondStage == 2 && Config::kWeightSum != 0)
       add<Config::kWeightSum>(s, weight_sum, lost);
@@ -354,7 +354,7 @@ struct GeneralRows : LaneRows<Config> {
       // Every lane of a quad takes part in its sums.
       if constexpr (!kKnowsSums) {
         if (Config::kActivationSum != 0)
-          sum[half] = Config::kSumsRounded ? weights[half] : quad_sum(sum[half]);
+          sum[half] = Config::kDivisorIsSum ? weights[half] : quad_sum(sum[half]);
         normalizer[half] = visible[half] == 0 ? 0.0f : row_normalizer(half);
       }
       float z = 1.0f;
