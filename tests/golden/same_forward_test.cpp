@@ -1,5 +1,5 @@
 // The forward and the forward for training give the same o: bit by bit in fp32, and in 16 bits but
-// for how weights are rounded (docs/accuracy.md).
+// for how weights and their sums are rounded (docs/accuracy.md).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -69,6 +69,11 @@ TEST(SameForward, TilesOfFp32AreTheSame) {
   }
 }
 
+// The share of a rounding by which o may differ in the L2 norm. On sm_90a the forward adds its
+// weights before they are rounded, and the one for training after. In rows of few keys these
+// roundings do not average out.
+double allowed_share() { return test_target() == "sm_90a" ? 0.5 : 0.25; }
+
 TEST(SameForward, WithinTheRoundingOfWeightsIn16Bits) {
   for (const DType dtype : {DType::kBf16, DType::kFp16}) {
     const double unit = dtype == DType::kBf16 ? 0x1p-8 : 0x1p-11;
@@ -76,7 +81,7 @@ TEST(SameForward, WithinTheRoundingOfWeightsIn16Bits) {
       const CapiOutputs got = both_forwards(make_problem(dtype, p, true), InputKind::kGauss);
       ASSERT_FALSE(got.o.empty());
       AllowedError allowed;
-      allowed.relative = unit / 4;
+      allowed.relative = allowed_share() * unit;
       const TensorError error =
           compare(std::vector<double>(got.o.begin(), got.o.end()), got.o_train, allowed);
       EXPECT_TRUE(error.passed) << dtype_name(dtype) << " p " << p << ": " << error.to_string();
