@@ -108,6 +108,31 @@ def attention(
         return _checked_attention(q, k, v, causal, p, offset, score, sink)
 
 
+def saved_bytes(
+    q: torch.Tensor,
+    v: torch.Tensor,
+    p: Optional[int] = None,
+    offset: float = 1.0,
+    score: "Union[str, _rules.Score, None]" = None,
+) -> int:
+    """Bytes that attention, or varlen_attention, of these tensors and options keeps for its backward
+    beside q, k, v and o. These it keeps, too, but somebody else needs them most of the time: the
+    layers before and behind it.
+
+    For each number of o 2 bytes in 16-bit types, of what its rounding took, and none in float32; for
+    each row of each head 16 bytes of statistics; and with an offset and p other than 0 as many bytes
+    as o has. q and v may be on the meta device.
+    """
+    score, p = _rules.score_of(score, p)
+    _rules.check_scalars(False, p, offset)
+    for name, x in (("q", q), ("v", v)):
+        if not isinstance(x, torch.Tensor) or x.dtype not in _check.KERNEL_DTYPES:
+            what = f"dtype {x.dtype}" if isinstance(x, torch.Tensor) else type(x).__name__
+            raise TypeError(f"{name}: {what}; must be a tensor of float16, bfloat16 or float32")
+    per_row = _plans.saved_words_per_row(q.dtype == torch.float32, v.shape[-1], p, offset)
+    return 4 * q.shape[:-1].numel() * per_row
+
+
 def _shapes(q, k, v):
     inputs = {"q": q, "k": k, "v": v}
     dense = {n: x for n, x in inputs.items() if isinstance(x, torch.Tensor) and not x.is_nested}
