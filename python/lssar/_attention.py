@@ -72,6 +72,8 @@ def attention(
     Returns [batch, heads, length_q, dv] in the dtype of q, laid out in memory as q is: as
     [batch, length, heads, dim] where q is a view of that, else contiguous. Gradients likewise.
 
+    The backward reads the result: if that was changed in place, torch raises its error.
+
     Strides may be anything as long as those of the last dimension are 1; other tensors are copied
     once. Under torch.autocast tensors that are not in the autocast dtype are cast to it.
 
@@ -115,13 +117,12 @@ def saved_bytes(
     offset: float = 1.0,
     score: "Union[str, _rules.Score, None]" = None,
 ) -> int:
-    """Bytes that attention, or varlen_attention, of these tensors and options keeps for its backward
-    beside q, k, v and o. These it keeps, too, but somebody else needs them most of the time: the
-    layers before and behind it.
+    """Bytes that attention or varlen_attention of q, v and these options keeps for its backward,
+    beside q, k, v and o, which it keeps too. Layers before and behind it usually keep those anyway.
 
-    For each number of o 2 bytes in 16-bit types, of what its rounding took, and none in float32; for
-    each row of each head 16 bytes of statistics; and with an offset and p other than 0 as many bytes
-    as o has. q and v may be on the meta device.
+    In 16-bit types 2 bytes for each number of o, for what its rounding took; for each row and head 16
+    bytes of statistics; and as many bytes as o has if neither p nor offset is 0. Sizes and types of q
+    and v are all that is read of them, so the meta device will do.
     """
     score, p = _rules.score_of(score, p)
     _rules.check_scalars(False, p, offset)
