@@ -236,9 +236,9 @@ class Saved(unittest.TestCase):
     def test_no_more_is_kept(self):
         for window in ((-1, -1), (4, 0)):
             for dtype in (torch.float32, torch.bfloat16):
-                q, k, v = random_inputs(dim_v=24, dtype=dtype)
+                q, k, v = (x.transpose(1, 2) for x in random_inputs(dim_v=24, dtype=dtype))
                 for options in ({"p": 15}, {"p": 0}):
-                    kept = self.kept(q, k, v, window_size=window, **options)
+                    kept = self.kept(q, k, v, window_size=window, layout="blhd", **options)
                     self.assertEqual(kept, lssar.saved_bytes(q, v, **options))
 
     def test_wrong_arguments_are_named(self):
