@@ -110,7 +110,8 @@ double forward_bytes(const WorkContext& c) {
     default:
       break;
   }
-  const double saved = c.problem.pass == Pass::kForwardTrain ? partial_o + 4 * kStatBytes : 0;
+  const double saved_o = saves_o(c.problem) ? 2 * c.dv() : 0;
+  const double saved = c.problem.pass == Pass::kForwardTrain ? saved_o + 4 * kStatBytes : 0;
   return rows * (q + o + saved + (c.has_x() ? 2 * c.dv() : 0)) + keys * (q + o);
 }
 

@@ -200,7 +200,7 @@ class CallMemory {
     c.grad_q = grad_q.ref();
     c.grad_k = grad_k.ref();
     c.grad_v = grad_v.ref();
-    c.saved_o = static_cast<float*>(saved_o.data());
+    c.saved_o = saved_o.data();
     c.saved_stats = static_cast<float*>(saved_stats.data());
     c.saved_x = saved_x.data();
     c.sink = static_cast<const float*>(sink.data());
@@ -237,7 +237,6 @@ Status run_passes(const lssar_plan* plan, const CapiOptions& options, const Call
     LSSAR_RETURN_IF_ERROR(memory.synchronize());
     LSSAR_ASSIGN_OR_RETURN(out->o_train, memory.o.download());
     if (!(passes & LSSAR_PASS_FORWARD)) out->o = out->o_train;
-    LSSAR_ASSIGN_OR_RETURN(out->saved_o, read_floats(memory.saved_o));
     LSSAR_ASSIGN_OR_RETURN(out->saved_stats, read_floats(memory.saved_stats));
   }
   if (passes & LSSAR_PASS_BACKWARD) {
