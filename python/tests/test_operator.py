@@ -7,7 +7,7 @@ from unittest import mock
 import torch
 
 import lssar
-from definition import assert_close, check, expected, random_inputs, with_gradients
+from definition import TOLERANCES, assert_close, check, expected, random_inputs, with_gradients
 from lssar import _launch, _op, _structs
 from lssar._library import library
 
@@ -41,17 +41,11 @@ class Compile(unittest.TestCase):
             inputs = random_inputs(batch=2, heads=4, kv_heads=2, dim_v=24, dtype=dtype)
             check(self, *inputs, function=attention)
 
-    def test_change_of_o_in_a_graph(self):
-        """The compiler gives the backward o as it was."""
-
-        def doubled(q, k, v, causal):
-            return lssar.attention(q, k, v, causal=causal).mul_(2)
-
-        inputs = random_inputs(len_q=9)
-        results = with_gradients(self.compiled(doubled, "aot_eager"), *inputs, causal=True)
-        wanted = with_gradients(lssar.attention, *inputs, causal=True)
-        for result, reference in zip(results, wanted):
-            torch.testing.assert_close(result, 2 * reference)
+    def test_changed_o_is_noticed(self):
+        """Within a graph, as without the compiler."""
+        doubled = self.compiled(lambda *x: lssar.attention(*x).mul_(2), "aot_eager")
+        with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
+            doubled(*random_inputs(len_q=9)).sum().backward()
 
     def test_every_dtype_and_no_gradient(self):
         attention = self.compiled(lssar.attention, "aot_eager")
@@ -196,19 +190,21 @@ class WithoutCompile(unittest.TestCase):
     def test_what_the_rounding_of_o_took(self):
         """It is less than o's last bit, and gradients of scores need it."""
         for dtype, bits in ((torch.float16, 11), (torch.bfloat16, 8)):
-            inputs = random_inputs(dim_v=24, dtype=dtype)
-            q, k, v = (x.detach() for x in inputs)
-            wanted = expected(*inputs, causal=True)
+            q, k, v = (x.detach() for x in random_inputs(dim_v=24, dtype=dtype))
+            q = k + q / 10  # a row attends to its own key: what its gradient sums nearly cancels
+            wanted = expected(q, k, v, causal=True)
             scalars = (True, 15, 1.0, 0)
             o, saved_o, *others = torch.ops.lssar.forward_train(q, k, v, *scalars)
-            self.assertTrue((saved_o.double().abs() <= 2.0**-bits * o.double().abs()).all())
+            half = 2.0**-bits * o.double().abs() + 2.0**-25  # of a last bit, and of float16's smallest
+            self.assertTrue((saved_o.double().abs() <= half).all())
             grad_o = torch.randn(o.shape, generator=torch.Generator().manual_seed(7)).to(dtype)
             errors = []
             for taken in (saved_o, torch.zeros_like(saved_o)):
                 tensors = (grad_o, q, k, v, o, taken, *others)
                 grads = torch.ops.lssar.backward(*tensors, *scalars)
-                errors.append((grads[0].double() - wanted[1]).norm().item())
-            self.assertLess(2 * errors[0], errors[1])
+                errors.append((grads[0].double() - wanted[1]).norm() / wanted[1].norm())
+            self.assertLess(errors[0], TOLERANCES[dtype][1])
+            self.assertGreater(errors[1], 5 * TOLERANCES[dtype][1])
 
     def test_changed_o_is_noticed(self):
         o = self.attention(*random_inputs(len_q=5))

@@ -139,7 +139,7 @@ class Sequences(unittest.TestCase):
         self.assertTrue(torch.equal(turned, wanted))
         with self.assertRaisesRegex(TypeError, "q: dtype torch.bfloat16"):
             grad(lambda x: x.bfloat16() if x.dim() == 3 else x)
-        with self.assertRaisesRegex(ValueError, "o: torch.float32 \\(1, 4, 16\\); must be"):
+        with self.assertRaisesRegex(ValueError, "^o: torch.float32 \\(1, 4, 16\\) on"):
             grad(lambda x: x[:1] if x.dim() == 3 and x.grad_fn is not None else x)
         with self.assertRaisesRegex(ValueError, "saved: torch.int32 \\(1,\\)"):
             grad(lambda x: x[:1] if x.dtype == torch.int32 and x.numel() > 100 else x)
