@@ -18,7 +18,7 @@ _SAVED = "saved"
 INPUTS = {
     "forward": ("q", "k", "v"),
     "forward_train": ("q", "k", "v"),
-    "backward": ("grad_o", "q", "k", "v", _SAVED),
+    "backward": ("grad_o", "q", "k", "v", "o", _SAVED),
 }
 _OUTPUTS = {
     "forward": ("o",),
@@ -153,18 +153,18 @@ def _attention(q, k, v, sink, lengths, options):
 
 def _forward(q, k, v, sink, lengths, options):
     is_float32 = q.dtype == jnp.float32
-    per_row = _plans.saved_floats_per_row(is_float32, v.shape[2], options.p, options.offset)
+    per_row = _plans.saved_words_per_row(is_float32, v.shape[2], options.p, options.offset)
     saved = jax.ShapeDtypeStruct((q.shape[0] * q.shape[1] * per_row,), jnp.float32)
     results = (_like_o(q, v), saved)
     o, saved = _call("forward_train", results, (q, k, v), lengths, sink, options, zeros=1)
-    return o, (q, k, v, saved, sink, lengths)
+    return o, (q, k, v, o, saved, sink, lengths)
 
 
 def _backward(options, kept, grad_o):
-    q, k, v, saved, sink, lengths = kept
+    q, k, v, o, saved, sink, lengths = kept
     tensors = _jax_call.and_sink((q, k, v), sink)
     results = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in tensors)
-    inputs = (grad_o, q, k, v, saved)
+    inputs = (grad_o, q, k, v, o, saved)
     grads = _call("backward", results, inputs, lengths, sink, options, zeros=3)
     return (*grads[:3], None if sink is None else grads[3], None)
 

@@ -27,7 +27,7 @@ _SAVED = "saved"
 _INPUTS = {
     "forward": ("q", "k", "v", "sink"),
     "forward_train": ("q", "k", "v", "sink"),
-    "backward": ("grad_o", "q", "k", "v", _SAVED, "sink"),
+    "backward": ("grad_o", "q", "k", "v", "o", _SAVED, "sink"),
 }
 _OUTPUTS = {
     "forward": ("o",),
@@ -118,19 +118,19 @@ def _attention(q, k, v, sink, causal, p, offset, score, window):
 
 
 def _forward(q, k, v, sink, causal, p, offset, score, window):
-    per_row = _plans.saved_floats_per_row(q.dtype == jnp.float32, v.shape[3], p, offset)
+    per_row = _plans.saved_words_per_row(q.dtype == jnp.float32, v.shape[3], p, offset)
     saved = jax.ShapeDtypeStruct((math.prod(q.shape[:3]) * per_row,), jnp.float32)
     results = (_like_o(q, v), saved)
     inputs = _jax_call.and_sink((q, k, v), sink)
     o, saved = _call("forward_train", results, inputs, causal, p, offset, score, window)
-    return o, (q, k, v, saved, sink)
+    return o, (q, k, v, o, saved, sink)
 
 
 def _backward(causal, p, offset, score, window, kept, grad_o):
-    q, k, v, saved, sink = kept
+    q, k, v, o, saved, sink = kept
     tensors = _jax_call.and_sink((q, k, v), sink)
     results = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in tensors)
-    inputs = _jax_call.and_sink((grad_o, q, k, v, saved), sink)
+    inputs = _jax_call.and_sink((grad_o, q, k, v, o, saved), sink)
     grads = _call("backward", results, inputs, causal, p, offset, score, window)
     return (*grads[:3], None if sink is None else grads[3])
 
