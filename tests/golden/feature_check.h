@@ -1,0 +1,17 @@
+// Runs the calls of a FeatureCase through the C API and compares every sequence with the float64
+// reference. The virtual device has its strictest checks. Only a test's main thread may call it.
+#pragma once
+
+#include "tests/golden/feature_case.h"
+
+namespace lssar {
+
+// Null after a failure of the test. One context for each device and seed.
+lssar_context* feature_context(const FeatureDevice& device, uint64_t seed);
+
+lssar_problem to_c(const FeatureCase& c);
+
+// Outputs begin as NaN. Rows of no sequence are NaN in the inputs, and must not change in outputs.
+void check_features(const FeatureCase& c);
+
+}  // namespace lssar
