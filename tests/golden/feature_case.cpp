@@ -102,6 +102,16 @@ constexpr Flag kCausals[] = {{"full", false}, {"causal", true}};
 constexpr Flag kSinks[] = {{"nosink", false}, {"sink", true}};
 constexpr Flag kInvariants[] = {{"usual", false}, {"invariant", true}};
 
+// How dq is summed, and tiles that hold the queries of all heads that share keys.
+struct NamedSchedule {
+  const char* name;
+  const char* json;
+};
+constexpr NamedSchedule kSchedules[] = {{"ordered", ""},
+                                        {"split", R"({"dq_mode": "split"})"},
+                                        {"atomic", R"({"dq_mode": "atomic"})"},
+                                        {"packed", R"({"pack_gqa": true})"}};
+
 template <typename Value, size_t kCount>
 FeatureFactor factor_of(const char* name, const Value (&values)[kCount]) {
   FeatureFactor factor{name, {}};
@@ -178,32 +188,64 @@ Problem problem_of(const FactorRow& row) {
   return problem;
 }
 
+// ---- what the library refuses
+
+// The value of a feature; null where none is chosen yet. Such a feature refuses nothing.
+template <typename Value, size_t kCount>
+const Value* chosen(const FactorRow& row, Feature feature, const Value (&values)[kCount]) {
+  return row[feature] == kAnyValue ? nullptr : &values[row[feature]];
+}
+
+bool allows_scores(const FactorRow& row) {
+  const Score* score = chosen(row, kScoreFeature, kScores);
+  const Power* power = chosen(row, kPowerFeature, kPowers);
+  const Flag* sink = chosen(row, kSinkFeature, kSinks);
+  if (score == nullptr) return true;
+  if (sink != nullptr && sink->is_on && !is_exponential(*score)) return false;
+  return power == nullptr || power->p == 0 || !has_psi(*score);
+}
+
+bool allows_devices(const FactorRow& row) {
+  const FeatureDevice* device = chosen(row, kDeviceFeature, kDevices);
+  const Flag* invariant = chosen(row, kInvariantFeature, kInvariants);
+  return device == nullptr || invariant == nullptr || !invariant->is_on ||
+         device->device == LSSAR_DEVICE_CPU;
+}
+
+bool allows_schedules(const FactorRow& row) {
+  const FeatureDevice* device = chosen(row, kDeviceFeature, kDevices);
+  const Flag* invariant = chosen(row, kInvariantFeature, kInvariants);
+  const NamedPass* pass = chosen(row, kPassFeature, kPasses);
+  const NamedSchedule* schedule = chosen(row, kScheduleFeature, kSchedules);
+  if (pass == nullptr || pass->pass != Pass::kBackward || schedule == nullptr) return true;
+  const std::string name = schedule->name;
+  if (name == "atomic" && device != nullptr && device->device == LSSAR_DEVICE_CPU) return false;
+  const bool is_other = name == "atomic" || name == "split";
+  return !is_other || invariant == nullptr || !invariant->is_on;
+}
+
 }  // namespace
 
 const std::vector<FeatureFactor>& feature_factors() {
-  static const std::vector<FeatureFactor> factors = {
-      factor_of("window", kWindows),      factor_of("lengths", kLengthsKinds),
-      factor_of("device", kDevices),      factor_of("score", kScores),
-      factor_of("dims", kDims),           factor_of("heads", kHeads),
-      factor_of("layout", kLayouts),      factor_of("dtype", kDtypes),
-      factor_of("pass", kPasses),         factor_of("power", kPowers),
-      factor_of("causal", kCausals),      factor_of("sink", kSinks),
-      factor_of("invariant", kInvariants)};
+  static const std::vector<FeatureFactor> factors = {factor_of("window", kWindows),
+                                                     factor_of("lengths", kLengthsKinds),
+                                                     factor_of("device", kDevices),
+                                                     factor_of("score", kScores),
+                                                     factor_of("dims", kDims),
+                                                     factor_of("heads", kHeads),
+                                                     factor_of("layout", kLayouts),
+                                                     factor_of("dtype", kDtypes),
+                                                     factor_of("pass", kPasses),
+                                                     factor_of("power", kPowers),
+                                                     factor_of("causal", kCausals),
+                                                     factor_of("sink", kSinks),
+                                                     factor_of("invariant", kInvariants),
+                                                     factor_of("schedule", kSchedules)};
   return factors;
 }
 
 bool allows_features(const FactorRow& row) {
-  const auto is_chosen = [&](Feature feature) { return row[feature] != kAnyValue; };
-  const bool has_score = is_chosen(kScoreFeature);
-  if (has_score && is_chosen(kSinkFeature) && kSinks[row[kSinkFeature]].is_on &&
-      !is_exponential(kScores[row[kScoreFeature]]))
-    return false;
-  if (has_score && is_chosen(kPowerFeature) && kPowers[row[kPowerFeature]].p != 0 &&
-      has_psi(kScores[row[kScoreFeature]]))
-    return false;
-  return !is_chosen(kInvariantFeature) || !is_chosen(kDeviceFeature) ||
-         !kInvariants[row[kInvariantFeature]].is_on ||
-         kDevices[row[kDeviceFeature]].device == LSSAR_DEVICE_CPU;
+  return allows_scores(row) && allows_devices(row) && allows_schedules(row);
 }
 
 const std::vector<FactorRow>& feature_rows() {
@@ -234,6 +276,7 @@ FeatureCase feature_case(const FactorRow& row, int number) {
   c.pass = kPasses[row[kPassFeature]].pass;
   c.layout = kLayouts[row[kLayoutFeature]].layout;
   c.alignment = c.layout == Layout::kUnaligned ? dtype_bytes(c.problem.dtype) : kFastAlignment;
+  c.schedule_json = kSchedules[row[kScheduleFeature]].json;
   c.seed = static_cast<uint64_t>(number);
   return c;
 }

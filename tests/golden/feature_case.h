@@ -31,6 +31,7 @@ enum Feature {
   kCausalFeature,
   kSinkFeature,
   kInvariantFeature,
+  kScheduleFeature,
 };
 
 struct FeatureFactor {
@@ -71,6 +72,7 @@ struct FeatureCase {
   Pass pass;
   Layout layout;
   int32_t alignment;  // as lssar_problem.alignment
+  const char* schedule_json;
   uint64_t seed;
 };
 

@@ -309,11 +309,22 @@ void check_call(lssar_context* context, const FeatureCase& c, const lssar_plan* 
   expect_grad_sink(c, expected, memory);
 }
 
+lssar_problem to_c(const FeatureCase& c) {
+  const uint32_t passes = c.pass == Pass::kForward ? LSSAR_PASS_FORWARD
+                          : c.pass == Pass::kForwardTrain
+                              ? LSSAR_PASS_FORWARD_TRAIN
+                              : LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD;
+  lssar_problem problem = to_c(c.problem, passes, c.alignment);
+  problem.varlen = c.lengths == LengthsGiven::kInCall ? 1 : 0;
+  if (c.lengths != LengthsGiven::kInProblem) return problem;
+  problem.seq_q = c.calls[0].first.most();
+  problem.seq_k = c.calls[0].second.most();
+  return problem;
+}
+
 PlanPtr prepared_plan(lssar_context* context, const FeatureCase& c) {
-  const lssar_problem problem = to_c(c);
   lssar_plan* plan = nullptr;
-  EXPECT_EQ(lssar_plan_create(context, &problem, nullptr, &plan), LSSAR_STATUS_OK)
-      << lssar_last_error_detail();
+  EXPECT_EQ(make_plan(context, c, &plan), LSSAR_STATUS_OK) << lssar_last_error_detail();
   PlanPtr owned(plan);
   if (plan == nullptr || lssar_plan_prepare(plan) == LSSAR_STATUS_OK) return owned;
   ADD_FAILURE() << lssar_last_error_detail();
@@ -337,17 +348,12 @@ lssar_context* feature_context(const FeatureDevice& device, uint64_t seed) {
   return context.get();
 }
 
-lssar_problem to_c(const FeatureCase& c) {
-  const uint32_t passes = c.pass == Pass::kForward ? LSSAR_PASS_FORWARD
-                          : c.pass == Pass::kForwardTrain
-                              ? LSSAR_PASS_FORWARD_TRAIN
-                              : LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD;
-  lssar_problem problem = to_c(c.problem, passes, c.alignment);
-  problem.varlen = c.lengths == LengthsGiven::kInCall ? 1 : 0;
-  if (c.lengths != LengthsGiven::kInProblem) return problem;
-  problem.seq_q = c.calls[0].first.most();
-  problem.seq_k = c.calls[0].second.most();
-  return problem;
+lssar_status make_plan(lssar_context* context, const FeatureCase& c, lssar_plan** plan) {
+  const lssar_problem problem = to_c(c);
+  lssar_plan_options options = {};
+  options.struct_size = sizeof(options);
+  options.schedule_json = *c.schedule_json == 0 ? nullptr : c.schedule_json;
+  return lssar_plan_create(context, &problem, &options, plan);
 }
 
 void check_features(const FeatureCase& c) {

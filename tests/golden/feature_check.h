@@ -9,7 +9,8 @@ namespace lssar {
 // Null after a failure of the test. One context for each device and seed.
 lssar_context* feature_context(const FeatureDevice& device, uint64_t seed);
 
-lssar_problem to_c(const FeatureCase& c);
+// lssar_plan_create's.
+lssar_status make_plan(lssar_context* context, const FeatureCase& c, lssar_plan** plan);
 
 // Outputs begin as NaN. Rows of no sequence are NaN in the inputs, and must not change in outputs.
 void check_features(const FeatureCase& c);

@@ -83,9 +83,8 @@ FactorRow with_values(std::initializer_list<std::pair<Feature, const char*>> wan
 void expect_refused(const FactorRow& row, lssar_status status, const char* detail) {
   EXPECT_FALSE(allows_features(row));
   const FeatureCase c = feature_case(row, 0);
-  const lssar_problem problem = to_c(c);
   lssar_plan* plan = nullptr;
-  EXPECT_EQ(lssar_plan_create(feature_context(c.device, 0), &problem, nullptr, &plan), status);
+  EXPECT_EQ(make_plan(feature_context(c.device, 0), c, &plan), status);
   EXPECT_THAT(lssar_last_error_detail(), HasSubstr(detail));
   lssar_plan_destroy(plan);
 }
@@ -99,6 +98,14 @@ TEST(FeatureRules, AreTheLibrarys) {
                  LSSAR_STATUS_INVALID_ARGUMENT, "with p = 3: allowed is one of them");
   expect_refused(with_values({{kInvariantFeature, "invariant"}, {kDeviceFeature, "llvm_sm_80"}}),
                  LSSAR_STATUS_INVALID_ARGUMENT, "invariant = true: is for the cpu device so far");
+  expect_refused(with_values({{kPassFeature, "backward"}, {kScheduleFeature, "atomic"}}),
+                 LSSAR_STATUS_INVALID_ARGUMENT,
+                 "schedule.dq_mode = atomic: allowed are ordered and split on");
+  expect_refused(with_values({{kPassFeature, "backward"},
+                              {kScheduleFeature, "split"},
+                              {kInvariantFeature, "invariant"}}),
+                 LSSAR_STATUS_INVALID_ARGUMENT,
+                 "schedule.dq_mode = split: allowed is ordered with problem.invariant");
 }
 
 }  // namespace
