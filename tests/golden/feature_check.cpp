@@ -10,6 +10,7 @@
 #include <map>
 #include <tuple>
 
+#include "codegen/visible_keys.h"
 #include "reference/numerics.h"
 #include "tests/capi/device_tensor.h"
 #include "tests/golden/attention_check.h"
@@ -137,8 +138,8 @@ class FeatureCall {
     for (SequenceTensor* tensor : {&o, &grad_q, &grad_k, &grad_v, &q, &k, &v, &grad_o})
       LSSAR_RETURN_IF_ERROR(tensor->allocate());
     LSSAR_RETURN_IF_ERROR(q.upload(all_of(&RandomInputs::q)));
-    LSSAR_RETURN_IF_ERROR(k.upload(all_of(&RandomInputs::k)));
-    LSSAR_RETURN_IF_ERROR(v.upload(all_of(&RandomInputs::v)));
+    LSSAR_RETURN_IF_ERROR(k.upload(seen_of(&RandomInputs::k, case_.problem.head_dim)));
+    LSSAR_RETURN_IF_ERROR(v.upload(seen_of(&RandomInputs::v, case_.problem.head_dim_v)));
     LSSAR_RETURN_IF_ERROR(grad_o.upload(all_of(&RandomInputs::grad_o)));
     LSSAR_RETURN_IF_ERROR(write_all(sink_, sink()));
     LSSAR_RETURN_IF_ERROR(grad_sink.allocate(sink_.bytes()));
@@ -182,6 +183,24 @@ class FeatureCall {
     Sequences sequences;
     for (const RandomInputs& in : inputs) sequences.push_back(in.*member);
     return sequences;
+  }
+
+  // Keys, or values, where those that no query sees are no numbers.
+  Sequences seen_of(std::vector<float> RandomInputs::*member, int64_t dim) const {
+    Sequences sequences = all_of(member);
+    for (int64_t b = 0; b < keys_.count(); ++b)
+      for (int64_t row = 0; row < case_.problem.kv_heads * keys_.lengths[b]; ++row)
+        if (!is_seen(b, row % keys_.lengths[b]))
+          std::fill_n(sequences[b].begin() + row * dim, dim,
+                      std::numeric_limits<float>::quiet_NaN());
+    return sequences;
+  }
+
+  bool is_seen(int64_t b, int64_t key) const {
+    for (int64_t i = 0; i < queries_.lengths[b]; ++i)
+      if (visible_keys(case_.problem, queries_.lengths[b], keys_.lengths[b], i).has(key))
+        return true;
+    return false;
   }
 
   Status allocate_what_the_plan_needs(const lssar_plan* plan) {
