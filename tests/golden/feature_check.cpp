@@ -185,9 +185,11 @@ class FeatureCall {
     return sequences;
   }
 
-  // Keys, or values, where those that no query sees are no numbers.
+  // Keys, or values, where those that no query sees are no numbers. Only windows promise that these
+  // reach no gradient: without one, keys are unseen where a sequence has no query.
   Sequences seen_of(std::vector<float> RandomInputs::*member, int64_t dim) const {
     Sequences sequences = all_of(member);
+    if (!has_window(case_.problem)) return sequences;
     for (int64_t b = 0; b < keys_.count(); ++b)
       for (int64_t row = 0; row < case_.problem.kv_heads * keys_.lengths[b]; ++row)
         if (!is_seen(b, row % keys_.lengths[b]))

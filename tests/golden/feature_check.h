@@ -13,7 +13,7 @@ lssar_context* feature_context(const FeatureDevice& device, uint64_t seed);
 lssar_status make_plan(lssar_context* context, const FeatureCase& c, lssar_plan** plan);
 
 // Outputs begin as NaN. Rows of no sequence are NaN in the inputs, and must not change in outputs.
-// Keys and values that no query of their sequence sees are NaN too, and have gradients of 0.
+// Keys and values outside the windows of all queries are NaN too, and have gradients of 0.
 void check_features(const FeatureCase& c);
 
 }  // namespace lssar
