@@ -44,6 +44,7 @@ class _Options(NamedTuple):
     offset: float
     score: str
     window: Sequence[int]  # as _rules.window_of says
+    invariant: bool
 
 
 def varlen_attention(
@@ -65,6 +66,7 @@ def varlen_attention(
     window_sinks: int = 0,
     prefix: int = 0,
     chunk: int = 0,
+    invariant: bool = False,
 ) -> jax.Array:
     """lssar.jax.attention over sequences that are packed one after another, differentiable once in
     reverse mode.
@@ -89,7 +91,8 @@ def varlen_attention(
         for name, given, x in (("max_seqlen_q", max_seqlen_q, q), ("max_seqlen_k", max_seqlen_k, k))
     ]
     window = _rules.window_of(window_size, window_sinks, prefix, chunk)
-    options = _Options(*most, causal, p, float(offset), score, window)
+    invariant = _rules.flag("invariant", invariant)
+    options = _Options(*most, causal, p, float(offset), score, window, invariant)
     return _attention(q, k, v, sink, lengths, options)
 
 
@@ -138,7 +141,7 @@ def _call(name, results, inputs, lengths, sink, options, zeros):
         p=np.int32(options.p),
         offset=np.float64(options.offset),
         score=options.score,
-        **_jax_call.window_attribute(options.window),
+        **_jax_call.later_attributes(options.window, options.invariant),
     )
 
 
