@@ -3,11 +3,12 @@
 
     python3 tools/probe_results.py gpu_check.json                 Markdown
     python3 tools/probe_results.py gpu_check.json --json          the same as JSON
-    python3 tools/probe_results.py gpu_check.json --table FILE    a tuning table, for `lssar table import`
+    python3 tools/probe_results.py gpu_check.json --table FILE    and a table for `lssar table import`
 
-It prints the constants of the cost model that the times correct, the default schedules that another one
-beats by more than the spread, and every expectation of tools/probes.json with what was measured.
-Exit code: 0 everything was measured, 1 something was not (it is listed), 2 the file is not what it must be.
+It prints the constants of the cost model that the times correct, the default schedules that another
+one beats by more than the spread, and each expectation of tools/probes.json with what was measured.
+Exit code: 0 everything was measured, 1 something was not (it is listed), 2 the file is not what it
+must be.
 """
 
 import argparse
@@ -26,7 +27,7 @@ TABLE_HEADER = '{"format":"lssar-tuning-table","version":1}'
 
 COST = "autotune/model/cost_constants.h, CostConstants::"
 WHERE = {
-    "l2_bytes_per_clock": "autotune/model/gpu_model.cpp, kCards (the timing model takes it from there)",
+    "l2_bytes_per_clock": "autotune/model/gpu_model.cpp, kCards, which the timing model reads too",
     "sustained": "autotune/model/gpu_model.h, GpuModel::sustained",
 }
 
@@ -47,7 +48,7 @@ def field(json_object, name, kind, place, allowed):
     return value
 
 
-# --- Reading ------------------------------------------------------------------------------------------
+# --- Reading --------------------------------------------------------------------------------------
 
 
 def read_json(path):
@@ -66,7 +67,8 @@ def read_list(path):
     document = read_json(path)
     if document.get("format") != "lssar-probes":
         refuse("format", document.get("format"), '"lssar-probes"')
-    return {entry["name"]: entry for entry in field(document, "probes", list, "", "a list of probes")}
+    entries = field(document, "probes", list, "", "a list of probes")
+    return {entry["name"]: entry for entry in entries}
 
 
 def check_gpu(document):
@@ -81,6 +83,28 @@ def check_gpu(document):
     return field(document, "probes", list, "", "the list that the part `probes` writes")
 
 
+def is_time(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
+
+
+def check_setting(setting, place):
+    """One that ran has times; another one has the reason why not."""
+    field(setting, "name", str, place, "a text")
+    if field(setting, "verdict", str, place, "a text") != "ok":
+        field(setting, "reason", str, place, "a text")
+        return
+    if not is_time(setting.get("median_ms")):
+        refuse(f"{place}median_ms", setting.get("median_ms"), "a number above 0")
+    for name in ("samples_ms", "median_ms_of_half_seconds"):
+        for i, ms in enumerate(setting.get(name, [])):
+            if not is_time(ms):
+                refuse(f"{place}{name}[{i}]", ms, "a number above 0")
+    for name in ("edited", "cold_l2", "repeatable"):
+        field(setting, name, bool, place, "true or false")
+    field(setting, "schedule", dict, place, "a schedule")
+    field(setting, "table_line", str, place, "a line of a tuning table")
+
+
 def check_figures(figures, place, entry, gpu):
     """The figures of the question that the list asks, measured on this GPU."""
     if figures.get("evidence") != "measured":
@@ -91,15 +115,14 @@ def check_figures(figures, place, entry, gpu):
     for name in ("problem", "settings", "batch", "heads", "length", "rounds", "seconds", "data"):
         if definition.get(name) != entry.get(name):
             refuse(f"{place}definition.{name}", definition.get(name), "what tools/probes.json has")
+    for name in ("problem", "sizes"):
+        field(figures, name, dict, place, "an object")
+    for name in ("model_clock_ghz", "sustained"):
+        field(figures, name, (int, float), place, "a number")
+    field(figures, "constants", list, place, "a list of constants")
     settings = field(figures, "settings", list, place, "a list of settings")
     for i, setting in enumerate(settings):
-        here = f"{place}settings[{i}]."
-        field(setting, "name", str, here, "a text")
-        field(setting, "verdict", str, here, "a text")
-        if setting["verdict"] == "ok":
-            median = field(setting, "median_ms", (int, float), here, "a number above 0")
-            if median <= 0:
-                refuse(f"{here}median_ms", median, "a number above 0")
+        check_setting(setting, f"{place}settings[{i}].")
     return {setting["name"]: setting for setting in settings}
 
 
@@ -144,7 +167,7 @@ def read_probes(document, entries):
     return measured, missing
 
 
-# --- Numbers ------------------------------------------------------------------------------------------
+# --- Numbers --------------------------------------------------------------------------------------
 
 
 def spread(values):
@@ -181,7 +204,7 @@ def clocks_under_load(probe):
     return clocks[len(clocks) // 2 :]
 
 
-# --- Expectations -------------------------------------------------------------------------------------
+# --- Expectations ---------------------------------------------------------------------------------
 
 
 def quantity(probe, expect):
@@ -231,7 +254,7 @@ def judge(name, expect, probe, missing):
     return result
 
 
-# --- Constants ----------------------------------------------------------------------------------------
+# --- Constants ------------------------------------------------------------------------------------
 
 
 def crossing(values, model, wanted):
@@ -299,7 +322,7 @@ def constants_of(measured):
     return found
 
 
-# --- Defaults -----------------------------------------------------------------------------------------
+# --- Defaults -------------------------------------------------------------------------------------
 
 
 def replacement(name, probe):
@@ -322,10 +345,11 @@ def replacement(name, probe):
             best.update(schedule=other["schedule"], table_line=other["table_line"])
     if best is None:
         return []
-    return [{"probe": name, "problem": probe.figures["problem"], "default": default["name"], **best}]
+    problem = probe.figures["problem"]
+    return [{"probe": name, "problem": problem, "default": default["name"], **best}]
 
 
-# --- Output -------------------------------------------------------------------------------------------
+# --- Output ---------------------------------------------------------------------------------------
 
 
 def number(value):
@@ -339,21 +363,19 @@ def pair(values):
 def table(titles, rows):
     if not rows:
         return ["None."]
-    lines = ["| " + " | ".join(titles) + " |", "| " + " | ".join("---" for _ in titles) + " |"]
-    return lines + ["| " + " | ".join(str(cell).replace("|", "/") for cell in row) + " |" for row in rows]
+    cells = [titles, ["---"] * len(titles)]
+    cells += [[cell.replace("|", "/") for cell in row] for row in rows]
+    return ["| " + " | ".join(row) + " |" for row in cells]
 
 
-def constant_rows(constants):
-    for one in constants:
-        if one["status"] == "corrected":
-            yield one["name"], one["where"], number(one["today"]), number(one["measured"]), pair(
-                one["range"]
-            ), one["probe"]
-        elif one["status"] == "cannot":
-            why = f"no value from {pair(one['range'])}: the model's ratio is {pair(one['model_range'])}"
-            yield one["name"], one["where"], number(one["today"]), why, f"measured ratio {number(one['measured_ratio'])}", one[
-                "probe"
-            ]
+def constant_row(one):
+    """Of a constant that is not as the model has it."""
+    if one["status"] == "corrected":
+        found, beside = number(one["measured"]), pair(one["range"])
+    else:
+        found = f"none from {pair(one['range'])}: the model's ratios are {pair(one['model_range'])}"
+        beside = f"measured ratio {number(one['measured_ratio'])}"
+    return one["name"], one["where"], number(one["today"]), found, beside, one["probe"]
 
 
 def problem_text(problem):
@@ -361,39 +383,45 @@ def problem_text(problem):
     return f"{problem['pass']}, d {problem['head_dim']}, {mask}, {problem['dtype']}"
 
 
-def expectation_rows(expectations):
-    for one in expectations:
-        if one["verdict"] == "not measured":
-            figure = one["reason"] or "not measured"
-        else:
-            figure = f"{number(one['measured'])} ({pair(one['quartiles'])})"
-        yield one["probe"], one["what"], pair((one["low"], one["high"])), figure, one["verdict"], one[
-            "source"
-        ]
+def default_row(one):
+    ratio = f"{number(one['ratio'])} ({pair(one['quartiles'])})"
+    schedule = json.dumps(one["schedule"], separators=(",", ":"))
+    return problem_text(one["problem"]), one["default"], one["setting"], ratio, f"`{schedule}`"
+
+
+def expectation_row(one):
+    figure = one["reason"] or "not measured"
+    if "measured" in one:
+        figure = f"{number(one['measured'])} ({pair(one['quartiles'])})"
+    expected = pair((one["low"], one["high"]))
+    return one["probe"], one["what"], expected, figure, one["verdict"], one["source"]
+
+
+def disproved_line(one):
+    expected = pair((one["low"], one["high"]))
+    figure = f"{number(one['measured'])}, expected {expected} ({one['source']})"
+    return f"- {one['probe']}: {one['what']} is {figure}: {one['means']}."
 
 
 def markdown(report):
+    constants, expectations = report["constants"], report["expectations"]
     lines = [f"# What the probes say of {report['gpu']}", ""]
     lines += [f"Commit {report['commit']}, {report['date']}, driver {report['driver']}.", ""]
     lines += ["## Constants that the times correct", ""]
+    changed = [constant_row(one) for one in constants if one["status"] in ("corrected", "cannot")]
     titles = ("constant", "where", "today", "measured", "between the quartiles", "probe")
-    lines += table(titles, list(constant_rows(report["constants"])))
-    agreeing = sorted({f"{c['name']} ({c['probe']})" for c in report["constants"] if c["status"] == "agrees"})
-    lines += ["", "As the model has them: " + (", ".join(agreeing) or "none") + ".", ""]
-    lines += ["## Defaults that another schedule beats", ""]
-    rows = [
-        (problem_text(d["problem"]), d["default"], d["setting"], f"{number(d['ratio'])} ({pair(d['quartiles'])})",
-         "`" + json.dumps(d["schedule"], separators=(",", ":")) + "`")
-        for d in report["defaults"]
-    ]
-    lines += table(("problem", "default", "better", "time over the default's", "its schedule"), rows)
+    lines += table(titles, changed)
+    same = [f"{one['name']} ({one['probe']})" for one in constants if one["status"] == "agrees"]
+    lines += ["", "As the model has them: " + (", ".join(same) or "none") + "."]
+    lines += ["", "## Defaults that another schedule beats", ""]
+    titles = ("problem", "default", "better", "time over the default's", "its schedule")
+    lines += table(titles, [default_row(one) for one in report["defaults"]])
     lines += ["", "## What the hardware disproved", ""]
-    disproved = [e for e in report["expectations"] if e["verdict"] == "disproved"]
-    lines += [f"- {e['probe']}: {e['what']} is {number(e['measured'])}, expected {pair((e['low'], e['high']))}: "
-              f"{e['means']}." for e in disproved] or ["Nothing."]
+    disproved = [one for one in expectations if one["verdict"] == "disproved"]
+    lines += [disproved_line(one) for one in disproved] or ["Nothing."]
     lines += ["", "## Every expectation", ""]
     titles = ("probe", "quantity", "expected", "measured (quartiles)", "verdict", "source")
-    return "\n".join(lines + table(titles, list(expectation_rows(report["expectations"])))) + "\n"
+    return "\n".join(lines + table(titles, [expectation_row(one) for one in expectations]))
 
 
 def make_report(document, entries):
@@ -401,7 +429,9 @@ def make_report(document, entries):
     measured, missing = read_probes(document, entries)
     report = {name: document[name] for name in ("gpu", "driver", "commit", "date")}
     report["constants"] = constants_of(measured)
-    report["defaults"] = [one for name, probe in measured.items() for one in replacement(name, probe)]
+    report["defaults"] = []
+    for name, probe in measured.items():
+        report["defaults"] += replacement(name, probe)
     report["expectations"] = [
         judge(name, expect, measured.get(name), missing.get(name, ""))
         for name, entry in entries.items()
@@ -423,7 +453,8 @@ def main():
     parser.add_argument("file", help="what gpu_check.sh wrote")
     parser.add_argument("--json", action="store_true", help="JSON instead of Markdown")
     parser.add_argument("--table", help="writes the better schedules as a tuning table")
-    parser.add_argument("--probes", default=os.path.join(here, "probes.json"), help="the list of probes")
+    default = os.path.join(here, "probes.json")
+    parser.add_argument("--probes", default=default, help="the list of probes that was asked")
     options = parser.parse_args()
     path = options.probes
     try:
@@ -435,7 +466,7 @@ def main():
     except (Refused, OSError) as error:
         print(f"probe_results: {path}: {error}", file=sys.stderr)
         return 2
-    print(json.dumps(report, indent=2) if options.json else markdown(report), end="" if not options.json else "\n")
+    print(json.dumps(report, indent=2) if options.json else markdown(report))
     return 1 if any(e["verdict"] == "not measured" for e in report["expectations"]) else 0
 
 
