@@ -3,7 +3,7 @@
 
     python3 tools/probe_results.py gpu_check.json                 Markdown
     python3 tools/probe_results.py gpu_check.json --json          the same as JSON
-    python3 tools/probe_results.py gpu_check.json --table FILE    and a table for `lssar table import`
+    python3 tools/probe_results.py gpu_check.json --table FILE    also writes a tuning table
 
 It prints the constants of the cost model that the times correct, the default schedules that another
 one beats by more than the spread, and each expectation of tools/probes.json with what was measured.

@@ -110,9 +110,8 @@ class GpuCheck : public ::testing::Test {
   int check(const std::string& parts = "", const std::string& variables = "") {
     const std::string line = "exec env PATH=" + folder_.path("path") + ":$PATH " + variables +
                              " GPU_CHECK_TEST_PID=$$ GPU_CHECK_TEST_LOG=" + folder_.path("calls") +
-                             " sh " +
-                             folder_.path("bundle/gpu_check.sh") + " " + output() + " " + parts +
-                             " >" + folder_.path("out") + " 2>" + folder_.path("err");
+                             " sh " + folder_.path("bundle/gpu_check.sh") + " " + output() + " " +
+                             parts + " >" + folder_.path("out") + " 2>" + folder_.path("err");
     const int status = std::system(line.c_str());
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
@@ -215,9 +214,10 @@ TEST_F(GpuCheck, PartsThatAreNotWantedAreEmpty) {
        {"first", "schedules", "verify", "python", "sanitizer", "probes", "benchmarks"})
     EXPECT_TRUE(json[part].is_array() && json[part].empty()) << part;
   EXPECT_EQ(check("golden else"), 2);
-  EXPECT_EQ(first_line("err"),
-            "gpu_check: part else: allowed are first tests golden schedules verify python sanitizer "
-            "probes benchmarks");
+  EXPECT_EQ(
+      first_line("err"),
+      "gpu_check: part else: allowed are first tests golden schedules verify python sanitizer "
+      "probes benchmarks");
 }
 
 TEST_F(GpuCheck, OnOtherGpusThereIsNothingOfHopper) {
@@ -305,7 +305,8 @@ TEST_F(GpuCheck, AProbeHasItsFiguresAndWhatTheGpuDidMeanwhile) {
   EXPECT_EQ(second["name"], "two");
   EXPECT_EQ(second["result"], "passed");
   EXPECT_EQ(second["figures"]["device"], "two on cuda");
-  const nlohmann::json state = {{"sm_mhz", 1755}, {"mem_mhz", 2619}, {"watts", 650.12}, {"celsius", 61}};
+  const nlohmann::json state = {
+      {"sm_mhz", 1755}, {"mem_mhz", 2619}, {"watts", 650.12}, {"celsius", 61}};
   EXPECT_EQ(second["gpu_states"], nlohmann::json::array({state}));
 }
 

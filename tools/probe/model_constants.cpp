@@ -17,10 +17,8 @@ constexpr ModelConstant kConstants[] = {
      [](GpuModel& gpu, double value) { gpu.l2_gbps = value * gpu.clock_ghz; }},
     of_model<&CostConstants::load_clocks>("load_clocks"),
     of_model<&CostConstants::ordered_clocks>("ordered_clocks"),
-    of_model<&CostConstants::store_share>("store_share"),
     of_model<&CostConstants::stream_power>("stream_power"),
     of_model<&CostConstants::sum_cost>("sum_cost"),
-    of_model<&CostConstants::tile_clocks>("tile_clocks"),
 };
 
 }  // namespace

@@ -21,9 +21,9 @@ TuningRecord record_of(const Probe& probe, const CandidateRunner& runner, const 
   record.problem = probe.problem;
   record.sizes = probe.sizes;
   record.schedule = schedule;
-  record.bucket = bucket_of(probe.problem, probe.sizes,
-                            is_repeatable(probe.problem, schedule) ? Determinism::kRepeatable
-                                                                   : Determinism::kAny);
+  record.bucket = bucket_of(
+      probe.problem, probe.sizes,
+      is_repeatable(probe.problem, schedule) ? Determinism::kRepeatable : Determinism::kAny);
   record.machine = runner.machine();
   record.evidence = runner.evidence();
   record.chosen = true;

@@ -1,4 +1,4 @@
-// The figures of a probe that has run, as JSON (docs/gpu_probes.md has the fields).
+// The figures of a probe that has run, as JSON (docs/measurements/gpu_probes.md has the fields).
 // Threads: pure functions.
 #pragma once
 
@@ -12,7 +12,7 @@
 namespace lssar::probe {
 
 // REQUIRES: `gpu` is the model of the runner's device.
-nlohmann::json probe_figures(const Probe& probe, const CandidateRunner& runner,
-                             const GpuModel& gpu, const std::vector<Trial>& trials);
+nlohmann::json probe_figures(const Probe& probe, const CandidateRunner& runner, const GpuModel& gpu,
+                             const std::vector<Trial>& trials);
 
 }  // namespace lssar::probe

@@ -140,8 +140,8 @@ Status check_names(const std::vector<Probe>& probes, const std::string& path) {
   for (size_t i = 0; i < probes.size(); ++i) {
     const std::string& name = probes[i].name;
     if (!is_plain_name(name)) {
-      return invalid_argument(fmt::format(
-          "{}: probes[{}].name = {}: allowed are a to z, 0 to 9 and _", path, i, name));
+      return invalid_argument(
+          fmt::format("{}: probes[{}].name = {}: allowed are a to z, 0 to 9 and _", path, i, name));
     }
     for (size_t k = 0; k < i; ++k) {
       if (probes[k].name != name) continue;

@@ -25,9 +25,10 @@ struct RunOptions {
       open_candidate_host;
 };
 
-// The figures, as docs/testing.md describes them. A setting that cannot be compiled, is wrong or
-// fails has a verdict, and no times. Errors: those of the device and the compiler; a schedule that
-// cannot be read or breaks a rule; an edit whose text is not in the source.
+// The figures, as docs/measurements/gpu_probes.md describes them. A setting that cannot be
+// compiled, is wrong or fails has a verdict, and no times. Errors: those of the device and the
+// compiler; a schedule that cannot be read or breaks a rule; an edit whose text is not in the
+// source.
 Result<nlohmann::json> run_probe(const Probe& probe, const RunOptions& options);
 
 }  // namespace lssar::probe
