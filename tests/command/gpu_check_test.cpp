@@ -367,6 +367,42 @@ TEST_F(GpuCheck, WithoutTheProgramOfProbesThePartHasFailed) {
   EXPECT_EQ(result()["probes"][0]["result"], "failed");
 }
 
+// The real program, whose kernels the virtual device runs; then the script that reads the file, and
+// does not take counted times for measured ones.
+TEST_F(GpuCheck, ProbesRunOnTheVirtualDevice) {
+  const std::string real =
+      std::filesystem::read_symlink("/proc/self/exe").parent_path() / "schedule_probe";
+  if (!std::filesystem::exists(real)) GTEST_SKIP() << real << ": not built";
+  program("bundle/bin/schedule_probe", "#!/bin/sh\n[ $# -gt 1 ] || exec " + real +
+                                           " \"$1\"\nexec " + real +
+                                           " \"$1\" \"$2\" \"$3\" virtual sm_90a\n");
+  const std::string list = folder_.write("bundle/tools/probes.json", R"({"format": "lssar-probes",
+    "probes": [{"name": "forward", "question": "", "problem": {"pass": "forward", "head_dim": 64},
+      "batch": 1, "heads": 1, "length": 128, "rounds": 2, "expect": [],
+      "settings": [{"name": "default"},
+                   {"name": "no overlap", "schedule": {"hopper": {"overlap": false}}}]}]})");
+  EXPECT_EQ(check("probes"), 0);
+  const nlohmann::json json = result();
+  ASSERT_EQ(json["probes"].size(), 1u);
+  const nlohmann::json& figures = json["probes"][0]["figures"];
+  EXPECT_EQ(figures["evidence"], "predicted");
+  ASSERT_EQ(figures["settings"].size(), 2u);
+  for (const nlohmann::json& setting : figures["settings"]) {
+    EXPECT_EQ(setting["verdict"], "ok") << setting;
+    EXPECT_GT(setting["median_ms"], 0.0);
+  }
+  EXPECT_EQ(check("probes"), 0);
+  EXPECT_EQ(result()["probes"][0]["kept"], true);
+
+  if (std::system("command -v python3 >/dev/null") != 0) return;
+  const std::string line = "python3 -B " LSSAR_SOURCE_FOLDER "/tools/probe_results.py " + output() +
+                           " --probes " + list + " 2>" + folder_.path("err");
+  EXPECT_EQ(WEXITSTATUS(std::system(line.c_str())), 2);
+  EXPECT_EQ(first_line("err"), "probe_results: " + output() +
+                                   ": probes[0].figures.evidence = \"predicted\": allowed is "
+                                   "\"measured\"");
+}
+
 TEST_F(GpuCheck, WithoutAGpuSaysSoAndExitsWith3) {
   program("bundle/bin/lssar", kNoGpuCommand);
   EXPECT_EQ(check(), 3);
