@@ -55,9 +55,6 @@ class DeviceTensor {
   Result<std::vector<float>> download() const;
 
   lssar_tensor ref() const;
-  const char* name() const { return name_; }
-  const TensorShape& shape() const { return shape_; }
-  DType dtype() const { return dtype_; }
 
  private:
   // visit(first element of the row when contiguous, first element where it lies).
