@@ -21,6 +21,8 @@ import sys
 TARGET, GPUS = "sm_90a", ("H100", "H200")
 # A schedule replaces the default only if it saves more than this, as in a search (lssar tune).
 LEAST_GAIN = 0.02
+# A GPU that draws at least this share of the most that was seen is busy.
+LOADED_SHARE = 0.8
 # A clock that differs by less is the model's.
 CLOCK_TOLERANCE = 0.02
 TABLE_HEADER = '{"format":"lssar-tuning-table","version":1}'
@@ -134,6 +136,9 @@ class Measured:
         self.settings = check_figures(self.figures, f"{place}figures.", entry, gpu)
         self.entry = entry
         self.states = case.get("gpu_states", [])
+        for i, state in enumerate(self.states):
+            for name in ("sm_mhz", "watts"):
+                field(state, name, (int, float), f"{place}gpu_states[{i}].", "a number")
 
     def ok(self, *names):
         return all(self.settings.get(name, {}).get("verdict") == "ok" for name in names)
@@ -199,9 +204,13 @@ def tflops(probe, name):
 
 
 def clocks_under_load(probe):
-    """GHz, of the second half of what nvidia-smi sampled."""
-    clocks = [state["sm_mhz"] / 1e3 for state in probe.states if state.get("sm_mhz")]
-    return clocks[len(clocks) // 2 :]
+    """GHz as nvidia-smi sampled it, in the second half of the samples with much power.
+
+    The others are of compiling and checking, when the GPU idles at its highest clock.
+    """
+    most = max((state["watts"] for state in probe.states), default=0)
+    loaded = [state for state in probe.states if state["watts"] >= LOADED_SHARE * most]
+    return [state["sm_mhz"] / 1e3 for state in loaded[len(loaded) // 2 :]]
 
 
 # --- Expectations ---------------------------------------------------------------------------------

@@ -378,7 +378,13 @@ TEST_F(GpuCheck, ProbesRunOnTheVirtualDevice) {
                                            " \"$1\" \"$2\" \"$3\" virtual sm_90a\n");
   const std::string list = folder_.write("bundle/tools/probes.json", R"({"format": "lssar-probes",
     "probes": [{"name": "forward", "question": "", "problem": {"pass": "forward", "head_dim": 64},
-      "batch": 1, "heads": 1, "length": 128, "rounds": 2, "expect": [],
+      "batch": 1, "heads": 1, "length": 128, "rounds": 2,
+      "constants": [{"name": "hidden_alone", "low": 0, "high": 1,
+                     "ratio": ["no overlap", "default"]}],
+      "expect": [{"what": "no overlap over default", "ratio": ["no overlap", "default"], "low": 0,
+                  "high": 9, "source": "a test", "means": "nothing"},
+                 {"what": "TFLOP/s", "tflops": "default", "low": 0, "high": 1000,
+                  "source": "a test", "means": "nothing"}],
       "settings": [{"name": "default"},
                    {"name": "no overlap", "schedule": {"hopper": {"overlap": false}}}]}]})");
   EXPECT_EQ(check("probes"), 0);
@@ -395,12 +401,19 @@ TEST_F(GpuCheck, ProbesRunOnTheVirtualDevice) {
   EXPECT_EQ(result()["probes"][0]["kept"], true);
 
   if (std::system("command -v python3 >/dev/null") != 0) return;
-  const std::string line = "python3 -B " LSSAR_SOURCE_FOLDER "/tools/probe_results.py " + output() +
-                           " --probes " + list + " 2>" + folder_.path("err");
-  EXPECT_EQ(WEXITSTATUS(std::system(line.c_str())), 2);
+  const std::string line = "python3 -B " LSSAR_SOURCE_FOLDER "/tools/probe_results.py --probes " +
+                           list + " >" + folder_.path("out") + " 2>" + folder_.path("err") + " ";
+  EXPECT_EQ(WEXITSTATUS(std::system((line + output()).c_str())), 2);
   EXPECT_EQ(first_line("err"), "probe_results: " + output() +
                                    ": probes[0].figures.evidence = \"predicted\": allowed is "
                                    "\"measured\"");
+  // The same figures as if an H200 had them.
+  nlohmann::json measured = result();
+  measured["probes"][0]["figures"]["evidence"] = "measured";
+  measured["probes"][0]["figures"]["device"] = "NVIDIA H200";
+  const std::string file = folder_.write("measured.json", measured.dump());
+  EXPECT_EQ(WEXITSTATUS(std::system((line + file).c_str())), 0) << first_line("err");
+  EXPECT_EQ(first_line("out"), "# What the probes say of NVIDIA H200");
 }
 
 TEST_F(GpuCheck, WithoutAGpuSaysSoAndExitsWith3) {

@@ -142,7 +142,10 @@ class Results(unittest.TestCase):
         long = setting("default", 3.3, median_ms_of_half_seconds=[3.0, 3.2, 3.3])
         del long["samples_ms"]
         made = case(entry_of("power"), [long])
-        made["gpu_states"] = [{"sm_mhz": mhz} for mhz in (1980, 1980, 1400, 1410, 1420)]
+        # Compiles; begins; runs; has ended.
+        states = [(1980, 120), (1980, 125), (1980, 600), (1500, 690), (1400, 700), (1410, 698)]
+        states += [(1420, 701), (1980, 150)]
+        made["gpu_states"] = [{"sm_mhz": mhz, "watts": watts} for mhz, watts in states]
         report = self.report(made)
         found = {e["what"]: e for e in report["expectations"] if e["probe"] == "power"}
         clock = found["SM clock under load, GHz"]
