@@ -55,7 +55,9 @@ void expect_saved_o(const FeatureCase& c, const Side& queries,
                     const std::vector<ReferenceOutputs>& expected, const FeatureCall& memory) {
   const Result<std::vector<std::byte>> saved = memory.saved_o.read();
   ASSERT_TRUE(saved.ok()) << saved.status().to_string();
-  PerSequence sequences;
+  const std::vector<float> rounding = unpack(DType::kBf16, *saved);
+  Result<PerSequence> unrounded = memory.o.download();
+  ASSERT_TRUE(unrounded.ok()) << unrounded.status().to_string();
   for (int64_t b = 0; b < queries.count(); ++b) {
     const int64_t row = c.problem.heads * c.problem.head_dim_v;
     std::vector<float>& o = (*unrounded)[b];
@@ -66,7 +68,7 @@ void expect_saved_o(const FeatureCase& c, const Side& queries,
   expect_sequences(c, OutputTensor::kO, expected, unrounded);
 }
 
-// A sink is one for all sequences. PerSequence err independently.
+// A sink is one for all sequences. Sequences err independently.
 void expect_grad_sink(const FeatureCase& c, const std::vector<ReferenceOutputs>& expected,
                       const FeatureCall& memory) {
   const Result<std::vector<float>> actual = read_floats(memory.grad_sink);
