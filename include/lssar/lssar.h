@@ -452,10 +452,11 @@ typedef struct lssar_range {
  *   sink                float32 [heads], with score's sink   r      r       r             r
  *   grad_sink           like sink                                           w
  *
- * The backward needs the q, k, v, sink of its forward_train, and the o and what else that wrote.
- * Both use one plan, or two of the same problem with the same saved sizes. Gradients are overwritten, not added to,
- * and bitwise repeatable unless the plan's determinism or a given schedule says otherwise. A
- * forward writes row_stats if not NULL: all planes of saved_stats, up to the order of sums. */
+ * The backward needs the q, k, v, sink of its forward_train, and o and what else that wrote. Both
+ * use one plan, or two of the same problem with the same saved sizes. Gradients are overwritten,
+ * not added to, and bitwise repeatable unless the plan's determinism or a given schedule says
+ * otherwise. A forward writes row_stats if not NULL: all planes of saved_stats, up to the order of
+ * sums. */
 typedef struct lssar_call {
   size_t struct_size;
   lssar_sizes sizes;
@@ -537,9 +538,9 @@ LSSAR_API lssar_status lssar_execute_backward(const lssar_plan* plan,
  * and R = sum_r R_r 2^(e_r - e), with e_r plane 2 of r and e the largest of them (0 if R_r is 0).
  * Step 3 reads and replaces all planes, and adds the sink: docs/math.md, "Keys in parts".
  * Float32 is enough for the sums, in any order. With zs summed too, row_stats has what the
- * forward_train of the whole would save; saved_o is what rounding takes from o_i. Convention 11 holds if your sums and quotient keep NaN.
- * The backward takes no range. Both passes give the same bits every time. GPUs run them by portable
- * kernels. */
+ * forward_train of the whole would save; saved_o is what rounding takes from o_i. Convention 11
+ * holds if your sums and quotient keep NaN. The backward takes no range. Both passes give the same
+ * bits every time. GPUs run them by portable kernels. */
 LSSAR_API lssar_status lssar_execute_row_sums(const lssar_plan* plan,
                                               const lssar_call* call) LSSAR_NOEXCEPT;
 LSSAR_API lssar_status lssar_execute_weighted_sum(const lssar_plan* plan,

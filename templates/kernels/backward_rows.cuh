@@ -1,6 +1,6 @@
 // First step: what every later score of a query row needs.
 //
-//   delta_i = g_i o_i (o in float32),  eps_i = p b_i g_i X_i
+//   delta_i = g_i o_i (o before it was rounded),  eps_i = p b_i g_i X_i
 //
 // Eight lanes work on a row of [batch, heads, seq_q]; a block has kThreads / 8 rows. If the dk/dv
 // kernel sums dq, this kernel also clears the sums and the counters of their order.

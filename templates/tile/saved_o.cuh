@@ -1,5 +1,5 @@
-// What rounding takes from o. Where o has 16 bits, the forward for training saves it as bf16, and the
-// backward adds it to o: the gradients of scores need o to about 2^-17.
+// What rounding takes from o. Where o has 16 bits, the forward for training saves it as bf16, and
+// the backward adds it to o: the gradients of scores need o to about 2^-17.
 #pragma once
 
 #include "templates/kernels/params.cuh"

@@ -152,7 +152,8 @@ TEST(CpuTraining, EverySchedule) {
   }
 }
 
-// What is saved: what rounding took from o, the statistics of the other forward, and X by its definition.
+// What is saved: what rounding took from o, the statistics of the other forward, and X by its
+// definition.
 TEST(CpuTraining, SavesWhatTheDocumentsSay) {
   LSSAR_NEEDS_CPU_KERNELS();
   constexpr int kDim = 32, kRows = 60;
