@@ -51,6 +51,9 @@ bool takes_tickets(const Problem& problem, const Schedule& schedule);
 bool needs_epsilon(const Problem& problem);
 // Whether X is saved for epsilon: the forward for training sums it up, and the backward reads it.
 bool saves_x(const Problem& problem, const Schedule& schedule);
+// Whether the forward for training saves what rounding takes from o, for the backward to add to o.
+// In fp32 o is not rounded.
+bool saves_o(const Problem& problem);
 // Whether the pass is the forward for training, and sums up X.
 bool sums_x(const Problem& problem, const Schedule& schedule);
 

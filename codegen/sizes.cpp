@@ -156,6 +156,8 @@ bool may_abridge_softplus(const Problem& problem, const Schedule& schedule) {
   return schedule.variant == Variant::kHopper && !is_general(problem) && (problem.p > 1 || !jumps);
 }
 
+bool saves_o(const Problem& problem) { return problem.dtype != DType::kFp32; }
+
 bool saves_x(const Problem& problem, const Schedule& schedule) {
   return !is_general(problem) && needs_epsilon(problem) && schedule.epsilon == EpsilonFrom::kX;
 }
@@ -172,11 +174,13 @@ bool takes_tickets(const Problem& problem, const Schedule& schedule) {
 Result<SavedBytes> saved_bytes(const Problem& problem, const Schedule& schedule,
                                const Sizes& sizes) {
   const int x_elem_bytes = !saves_x(problem, schedule) ? 0 : problem.dtype == DType::kFp32 ? 4 : 2;
-  const auto o = product({sizes.batch, sizes.heads, sizes.seq_q, problem.head_dim_v, 4});
+  const int o_elem_bytes = saves_o(problem) ? 2 : 0;
+  const auto o = product({sizes.batch, sizes.heads, sizes.seq_q, problem.head_dim_v, o_elem_bytes});
   const auto stats = product({sizes.batch, sizes.heads, sizes.seq_q, 4, 4});
   const auto x = product({sizes.batch, sizes.heads, sizes.seq_q, problem.head_dim_v, x_elem_bytes});
-  if (!o || !stats || !x) return overflow("saved tensors", sizes);
-  return SavedBytes{*o, *stats, *x};
+  const auto partial_o = product({sizes.batch, sizes.heads, sizes.seq_q, problem.head_dim_v, 4});
+  if (!o || !stats || !x || !partial_o) return overflow("saved tensors", sizes);
+  return SavedBytes{*o, *stats, *x, *partial_o};
 }
 
 }  // namespace lssar

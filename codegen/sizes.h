@@ -58,9 +58,11 @@ inline int64_t key_norm_pitch(int64_t seq_k) { return (seq_k + 3) / 4 * 4; }
 Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule& schedule,
                                          const Sizes& sizes);
 
-// Bytes of what the forward for training saves (see AttentionParams); 0 = not needed.
+// Bytes of what the forward for training saves (see AttentionParams), 0 = not needed, and of what a
+// weighted sum writes in place of o.
 struct SavedBytes {
   size_t o = 0, stats = 0, x = 0;
+  size_t partial_o = 0;
 };
 Result<SavedBytes> saved_bytes(const Problem& problem, const Schedule& schedule,
                                const Sizes& sizes);

@@ -138,13 +138,12 @@ int main(int argc, char** argv) {
   call.grad_k = new_tensor(context, KV_HEADS);
   call.grad_v = new_tensor(context, KV_HEADS);
 
-  lssar_saved_sizes saved;
-  void *saved_o, *saved_stats;
+  lssar_saved_sizes saved; /* beside o, which the backward reads, too */
+  void* saved_stats;
   CHECK(lssar_plan_saved_sizes(plan, &call.sizes, &saved));
-  CHECK(lssar_buffer_alloc(context, saved.o, &saved_o));
+  CHECK(lssar_buffer_alloc(context, saved.o, &call.saved_o));
   CHECK(lssar_buffer_alloc(context, saved.stats, &saved_stats));
   CHECK(lssar_buffer_alloc(context, saved.x, &call.saved_x));
-  call.saved_o = saved_o;
   call.saved_stats = saved_stats;
   CHECK(lssar_plan_workspace_size(plan, &call.sizes, &call.workspace_bytes));
   CHECK(lssar_buffer_alloc(context, call.workspace_bytes, &call.workspace));

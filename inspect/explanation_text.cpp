@@ -9,6 +9,7 @@
 #include "autotune/search/search_report.h"
 #include "codegen/pass_needs.h"
 #include "codegen/score_source.h"
+#include "codegen/sizes.h"
 #include "codegen/source_header.h"
 #include "runtime/replay.h"
 
@@ -37,6 +38,22 @@ std::string algorithm_name(const Explanation& explanation, const ConsideredCandi
                                  : explanation.algorithms[size_t(candidate.algorithm)];
 }
 
+bool is_training(const Problem& problem) {
+  return problem.pass == Pass::kForwardTrain || problem.pass == Pass::kBackward;
+}
+
+// What the forward for training saves of a row of one head. One row does not overflow.
+SavedBytes saved_of_row(const Problem& problem, const Schedule& schedule) {
+  return *saved_bytes(problem, schedule, {1, 1, 1, 1, 1});
+}
+
+std::string saved_text(const SavedBytes& row) {
+  std::string text = fmt::format("{} bytes per row and head:", row.o + row.stats + row.x);
+  if (row.o > 0) text += fmt::format(" {} what rounding took from o,", row.o);
+  text += fmt::format(" {} statistics", row.stats);
+  return row.x > 0 ? text + fmt::format(", {} X", row.x) : text;
+}
+
 std::string choice_text(const Explanation& explanation, const ExplanationRequest& request) {
   const Schedule by_default =
       default_schedule(request.problem, request.target, request.determinism);
@@ -56,6 +73,8 @@ std::string choice_text(const Explanation& explanation, const ExplanationRequest
   text += field("", schedule_text(explanation.choice.schedule, request.problem));
   text += field(
       "", "against the default: " + schedule_difference(by_default, explanation.choice.schedule));
+  if (is_training(request.problem))
+    text += field("saved", saved_text(saved_of_row(request.problem, explanation.choice.schedule)));
   return text;
 }
 
@@ -195,6 +214,10 @@ nlohmann::json explanation_json(const Explanation& explanation, const Explanatio
                     {"from", source_name(explanation.choice)},
                     {"origin", origin_name(explanation.choice.origin)},
                     {"reason", explanation.choice.reason}};
+  if (is_training(request.problem)) {
+    const SavedBytes row = saved_of_row(request.problem, explanation.choice.schedule);
+    json["saved_bytes_per_row"] = {{"o", row.o}, {"stats", row.stats}, {"x", row.x}};
+  }
   const ModelKind kind = model_kind(request.target);
   json["estimate"] = to_json(explanation.estimate, kind);
   json["record"] = explanation.record ? to_json(*explanation.record) : nlohmann::json();

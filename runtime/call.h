@@ -26,8 +26,8 @@ Tensor contiguous_tensor(DevicePtr data, int64_t heads, int64_t length, int64_t 
 
 // The tensors of a call. Shapes are as in templates/kernels/params.cuh. Each pass uses:
 //   forward        q, k, v -> o
-//   forward-train  q, k, v -> o, saved_o, saved_stats, saved_x (where saves_x)
-//   backward       q, k, v, grad_o, saved_* (saved_x where saves_x) -> grad_q, grad_k, grad_v
+//   forward-train  q, k, v -> o, saved_o (where saves_o), saved_stats, saved_x (where saves_x)
+//   backward       q, k, v, o, grad_o, saved_* (as above) -> grad_q, grad_k, grad_v
 //   row-sums       q, k -> row_stats (planes 0 and 3; with is_general all)
 //   weighted-sum   q, k, v, row_stats -> row_stats (planes 1 and 2; with is_general all), partial_o
 // With reads_sink a pass also reads sink, and the backward writes grad_sink.
@@ -36,7 +36,8 @@ struct Tensors {
   Tensor q, k, v, o;
   Tensor grad_o, grad_q, grad_k, grad_v;
   DevicePtr saved_o = 0, saved_stats = 0, saved_x = 0;  // contiguous, sized by saved_bytes()
-  DevicePtr row_stats = 0, partial_o = 0;               // same layouts as saved_stats and saved_o
+  DevicePtr row_stats = 0;  // same layout as saved_stats
+  DevicePtr partial_o = 0;  // float32, contiguous like o
   DevicePtr sink = 0, grad_sink = 0;                    // float32 [heads]
 };
 

@@ -96,19 +96,18 @@ lssar_device::AttentionParams attention_params(const CheckedCall& call) {
   params.q = tensor_ref(tensors.q);
   params.k = tensor_ref(tensors.k);
   params.v = tensor_ref(tensors.v);
+  params.o = tensor_ref(tensors.o);
   if (problem.pass == Pass::kBackward) {
     params.grad_o = tensor_ref(tensors.grad_o);
     params.grad_q = tensor_ref(tensors.grad_q);
     params.grad_k = tensor_ref(tensors.grad_k);
     params.grad_v = tensor_ref(tensors.grad_v);
-  } else {
-    params.o = tensor_ref(tensors.o);
   }
   if (problem.pass == Pass::kForward || is_of_range(problem.pass)) {
-    params.saved_o = floats_at(tensors.partial_o);
+    params.partial_o = floats_at(tensors.partial_o);
     params.saved_stats = floats_at(tensors.row_stats);
   } else {
-    params.saved_o = floats_at(tensors.saved_o);
+    params.saved_o = reinterpret_cast<void*>(tensors.saved_o);
     params.saved_stats = floats_at(tensors.saved_stats);
     params.saved_x = reinterpret_cast<void*>(tensors.saved_x);
   }

@@ -141,7 +141,7 @@ Operands list_operands(const Problem& problem, const TensorShapes& shapes, const
   list.add(of_keys("k", tensors.k, problem.head_dim, false));
   if (problem.pass != Pass::kRowSums) list.add(of_keys("v", tensors.v, problem.head_dim_v, false));
   if (problem.pass == Pass::kWeightedSum)
-    list.add(bytes_at("partial_o", tensors.partial_o, saved.o, true));
+    list.add(bytes_at("partial_o", tensors.partial_o, saved.partial_o, true));
   if (is_of_range(problem.pass) || (problem.pass == Pass::kForward && tensors.row_stats != 0))
     list.add(bytes_at("row_stats", tensors.row_stats, saved.stats, true));
   const bool is_backward = problem.pass == Pass::kBackward;
@@ -149,6 +149,7 @@ Operands list_operands(const Problem& problem, const TensorShapes& shapes, const
   if (is_training || problem.pass == Pass::kForward) {
     list.add(of_queries("o", tensors.o, problem.head_dim_v, true));
   } else if (is_backward) {
+    list.add(of_queries("o", tensors.o, problem.head_dim_v, false));
     list.add(of_queries("grad_o", tensors.grad_o, problem.head_dim_v, false));
     list.add(of_queries("grad_q", tensors.grad_q, problem.head_dim, true));
     list.add(of_keys("grad_k", tensors.grad_k, problem.head_dim, true));

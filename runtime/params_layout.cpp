@@ -24,13 +24,12 @@ std::string params_layout() {
   LSSAR_AT(saved_o);
   LSSAR_AT(saved_stats);
   LSSAR_AT(saved_x);
+  LSSAR_AT(partial_o);
   LSSAR_AT(q_inv_norm);
   LSSAR_AT(k_inv_norm);
   LSSAR_AT(row_constants);
   LSSAR_AT(grad_q_sum);
   LSSAR_AT(dq_turns);
-  // The old name of `unused`, because older captures have it.
-  text += fmt::format(" unit_keys {}", offsetof(AttentionParams, unused));
   LSSAR_AT(tickets);
   LSSAR_AT(seq_q);
   LSSAR_AT(seq_k);

@@ -152,7 +152,7 @@ class HostSequences {
       if (data != 0) data += static_cast<DevicePtr>(rows_before) * row_bytes;
     };
     skip(part.saved_o, of_row.o);
-    skip(part.partial_o, of_row.o);
+    skip(part.partial_o, of_row.partial_o);
     skip(part.saved_stats, of_row.stats);
     skip(part.row_stats, of_row.stats);
     skip(part.saved_x, of_row.x);

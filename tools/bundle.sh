@@ -5,10 +5,11 @@
 #
 #   sh tools/bundle.sh [FOLDER]    default build/bundle/lssar; replaced if it is there
 #
-# It has bin/ (lssar, lssar-tune-worker, the tests that a GPU runs, the benchmarks except the virtual
-# device's own), lib/ (liblssar.so and what it needs), include/, data/ (of the tests), gpu_check.sh,
-# tests.txt (label and program of each test), COMMIT, tools/compare_torch.py and tools/gpu_python.py,
-# which need Python and torch on that machine, and python/, the package that they use.
+# It has bin/ (lssar, lssar-tune-worker, schedule_probe, the tests that a GPU runs, the benchmarks
+# except the virtual device's own), lib/ (liblssar.so and what it needs), include/, data/ (of the tests), gpu_check.sh,
+# tests.txt (label and program of each test), COMMIT, tools/probes.json (what schedule_probe asks),
+# tools/probe_results.py, which needs Python there, tools/compare_torch.py and tools/gpu_python.py,
+# which need torch too, and python/, the package that they use.
 # Exit code: 0 done, 2 wrong usage, 3 a tool is missing, else that of the step that failed.
 set -eu
 
@@ -36,7 +37,7 @@ mkdir -p "$staging/bin" "$staging/lib" "$staging/include"
 # bundle three times as large.
 is_wanted() {
   case $1 in
-    lssar | lssar-tune-worker) true ;;
+    lssar | lssar-tune-worker | schedule_probe) true ;;
     virtual_bench | hopper_bench | wgmma_bench) false ;;
     *_bench) true ;;
     *) grep -qE "^(gpu|golden) $1\$" "$build/tests.txt" ;;
@@ -51,7 +52,8 @@ mkdir -p "$staging/data"
 cp -R tests/golden/data "$staging/data/golden"
 cp tools/gpu_check.sh README.md LICENSE "$staging/"
 mkdir -p "$staging/tools/compare" "$staging/python/lssar"
-cp tools/compare_torch.py tools/gpu_python.py "$staging/tools/"
+cp tools/compare_torch.py tools/gpu_python.py tools/probe_results.py tools/probes.json \
+  "$staging/tools/"
 cp tools/compare/*.py "$staging/tools/compare/"
 cp python/lssar/*.py "$staging/python/lssar/"
 cp "$build/tests.txt" "$staging/"

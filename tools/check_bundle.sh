@@ -48,7 +48,7 @@ for file in "$moved"/bin/* "$moved"/lib/*.so*; do
 done
 
 # The programs that gpu_check.sh runs by name.
-for name in golden_test hopper_schedules_test epsilon_test packed_heads_test; do
+for name in golden_test hopper_schedules_test epsilon_test packed_heads_test schedule_probe; do
   [ -x "$moved/bin/$name" ] || complain "bin/$name is missing"
 done
 
@@ -56,6 +56,8 @@ if find "$moved" -name '*LLVM*' -o -name '*clang*' | grep -q .; then
   complain "it holds LLVM"
 fi
 
+[ "$("$moved/bin/schedule_probe" "$moved/tools/probes.json" | wc -l)" -gt 0 ] ||
+  complain "schedule_probe does not read tools/probes.json in a moved folder"
 "$moved/bin/lssar" --version >/dev/null || complain "lssar --version fails in a moved folder"
 "$moved/bin/lssar" emit --head-dim 64 --p 15 -o "$work/forward.cu" ||
   complain "lssar emit fails in a moved folder"

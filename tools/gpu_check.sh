@@ -1,5 +1,5 @@
 #!/bin/sh
-# Everything that needs a GPU, in less than 10 minutes, into one JSON file, in these parts:
+# Everything that needs a GPU, in less than 15 minutes, into one JSON file, in these parts:
 #   first       on sm_90a: forms of wgmma that nothing else has tested (see there)
 #   tests       the tests labelled gpu
 #   golden      the golden cases
@@ -7,7 +7,9 @@
 #   verify      `lssar verify` over a grid
 #   python      the Python package, where python3 has a torch that finds the GPU
 #   sanitizer   NVIDIA's compute-sanitizer over small cases
+#   probes      on sm_90a: questions of tools/probes.json, each 5 to 20 s, the most useful first
 #   benchmarks
+# All but the probes take less than 10 minutes.
 # Runs from a bundle (tools/bundle.sh) or, after a build, from the source tree.
 #
 #   sh gpu_check.sh [FILE [PART...]]             default gpu_check.json, all parts
@@ -18,10 +20,13 @@
 # A case that lacks what is not ours (JAX) is recorded as "not here" and is no failure. A case
 # without time left in its part is recorded as "out of time" and counts as not passed. So is a case
 # that a signal (Ctrl-C, timeout) ends; the parts after it are empty then.
+# FILE is also written after each probe. A run with the same FILE leaves out the probes that it has
+# of this GPU, driver, commit, program and question, even if the run before was killed.
 set -u
 
-all_parts="first tests golden schedules verify python sanitizer benchmarks"
-# Seconds that a part may take. With starting and writing they are less than 600 together.
+all_parts="first tests golden schedules verify python sanitizer probes benchmarks"
+# Seconds that a part may take. With starting and writing they are less than 600 together, without
+# the probes.
 first_s=50
 tests_s=90
 golden_s=60
@@ -30,6 +35,8 @@ verify_s=70
 python_s=40
 sanitizer_s=80
 bench_s=60
+probes_s=300
+probe_s=60
 
 # --- One case; the parts below start several at a time --------------------------------------------
 
@@ -39,12 +46,30 @@ json_string() {
     -e 's/	/ /g' | awk '{ printf "%s%s", (NR > 1 ? "\\n" : ""), $0 }'
 }
 
+# sample_gpu FILE: MHz of the SMs and of the memory, W and degrees Celsius, five times a second.
+# Sets $sampler.
+sample_gpu() {
+  which=${CUDA_VISIBLE_DEVICES:-0}
+  nvidia-smi -i "${which%%,*}" -lms 200 --format=csv,noheader,nounits \
+    --query-gpu=clocks.sm,clocks.mem,power.draw,temperature.gpu >"$1" 2>/dev/null &
+  sampler=$!
+}
+
+# The samples as elements of a JSON list. A line with anything else than numbers is left out.
+gpu_states() {
+  awk -F ', ' 'NF == 4 && /^[0-9., ]+$/ {
+    printf "%s{\"sm_mhz\": %s, \"mem_mhz\": %s, ", comma, $1, $2
+    printf "\"watts\": %s, \"celsius\": %s}", $3, $4
+    comma = ", "
+  }' "$1"
+}
+
 # run_case DEADLINE FILE: FILE sets the case's command, and `fields`, which the result repeats.
 # Writes FILE.json, one line.
 run_case() {
   deadline=$1
   file=$2
-  figures=""
+  figures="" states="" sampler=""
   # shellcheck source=/dev/null
   . "$file"
   left=$((deadline - $(date +%s)))
@@ -53,11 +78,15 @@ run_case() {
     : >"$file.log"
   else
     # In a process group of its own, which a signal of this one does not reach.
+    [ -z "$states" ] || sample_gpu "$states"
     timeout "$left" "$@" >"$file.log" 2>&1 &
     running=$!
-    trap 'kill "$running"; exit 1' INT TERM  # run_cases writes the result then
+    # shellcheck disable=SC2086  # the sampler may be none
+    trap 'kill "$running" $sampler; exit 1' INT TERM  # run_cases writes the result then
     wait "$running"
-    case $? in
+    status=$?
+    [ -z "$sampler" ] || kill "$sampler" 2>/dev/null
+    case $status in
       0) result=passed ;;
       77) result="not here" ;;
       124) result="out of time" ;;
@@ -82,6 +111,7 @@ run_case() {
     fields="$fields, \"log\": \"$(json_string "$(tail -n 15 "$file.log")")\""
   elif [ -n "$figures" ] && [ -s "$figures" ]; then
     fields="$fields, \"figures\": $(tr '\n' ' ' <"$figures")"
+    [ -z "$states" ] || fields="$fields, \"gpu_states\": [$(gpu_states "$states")]"
   fi
   printf '{"result": "%s", %s}\n' "$result" "$fields" >"$file.json"
 }
@@ -129,6 +159,7 @@ export LSSAR_CACHE_DIR="$work/cache"
 # The checks must not depend on this machine's tuning table.
 export LSSAR_TUNING_TABLE=none
 started=$(date +%s)
+num_tests=1 sanitizer_missing=0
 parallel=$(nproc)
 [ "$parallel" -le 16 ] || parallel=16
 
@@ -139,6 +170,13 @@ if [ $? -eq 3 ]; then
 fi
 "$lssar" doctor >"$work/doctor" 2>&1
 target=$(sed -n 's/.* for \(sm_[0-9a-z]*\), .*/\1/p' "$work/first" | head -n 1)
+gpu=$(sed -n 's/^  cuda 0 *//p' "$work/doctor" | head -n 1)
+# `driver` is the CUDA version that the driver supports; this is the driver's own.
+driver_version=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null |
+  head -n 1)
+[ -n "$driver_version" ] || driver_version=$(sed -n 's/^NVRM version://p' \
+  /proc/driver/nvidia/version 2>/dev/null | grep -o ' [0-9][0-9]*\.[0-9.]* ' | tr -d ' ')
+nvrtc=$(sed -n 's/^  nvrtc *//p' "$work/doctor" | head -n 1)
 hopper_programs="hopper_schedules_test epsilon_test packed_heads_test"
 
 # begin_part NAME: its cases go to the folder $part. False if the part is not wanted.
@@ -188,6 +226,79 @@ results_of() {
     sed -e 's/^/    /' -e '$!s/$/,/'
 }
 
+# --- The file -------------------------------------------------------------------------------------
+
+count_failures() {
+  failures=$(for name in $all_parts; do results_of "$name"; done |
+    grep -cvE '^ *\{"result": "(passed|not here)"')
+  failures=$((failures + sanitizer_missing))
+  [ "$num_tests" -gt 0 ] || failures=$((failures + 1))
+}
+
+# write_file STOPPED: whole or not at all, whenever the machine stops.
+write_file() {
+  count_failures
+  cat >"$output.partial" <<END
+{
+  "commit": "$(json_string "$commit")",
+  "date": "$(date -u +%Y-%m-%dT%H:%M:%SZ)",
+  "gpu": "$(json_string "${gpu%%,*}")",
+  "driver": "$(json_string "${gpu##*driver }")",
+  "driver_version": "$(json_string "$driver_version")",
+  "target": "$target",
+  "nvrtc": "$(json_string "${nvrtc%% *}")",
+  "doctor": "$(json_string "$(cat "$work/doctor")")",
+  "seconds": $(($(date +%s) - started)),
+  "failures": $failures,
+  "stopped": $1,
+  "parts": "$parts"$(for name in $all_parts; do
+    printf ',\n  "%s": [\n%s\n  ]' "$name" "$(results_of "$name")"
+  done)
+}
+END
+  mv -f "$output.partial" "$output"
+}
+
+# --- Probes that FILE already has -----------------------------------------------------------------
+
+# Each line: a probe's name, and the hash of its question.
+probe_program="$root/bin/schedule_probe"
+probe_list="$here/tools/probes.json"
+[ -f "$probe_list" ] || probe_list="$here/probes.json"
+
+# probe_key HASH: what a result depends on.
+probe_key() {
+  printf '%s\n' "$gpu" "$driver_version" "$nvrtc" "$commit" "$program_sum" "$1" | cksum | tr ' ' -
+}
+
+# Before all parts, so that FILE keeps them wherever this run ends.
+keep_probes() {
+  mkdir -p "$work/parts/probes"
+  program_sum=$(cksum <"$probe_program")
+  number=0 num_kept=0
+  while read -r _ hash; do
+    number=$((number + 1))
+    grep -F "\"key\": \"$(probe_key "$hash")\"" "$output" 2>/dev/null |
+      grep '^ *{"result": "passed", ' | head -n 1 |
+      sed -e 's/^ *{"result": "passed", \("kept": true, \)*/{"result": "passed", "kept": true, /' \
+        -e 's/,$//' >"$work/kept"
+    [ -s "$work/kept" ] || continue
+    mv "$work/kept" "$work/parts/probes/$(printf '%03d' $number).json"
+    num_kept=$((num_kept + 1))
+  done <"$work/probe_list"
+  [ $num_kept -eq 0 ] || printf 'gpu_check: probes: %s of %s are in %s already, and kept\n' \
+    $num_kept $number "$output"
+}
+
+: >"$work/probe_list"
+case " $parts " in
+  *" probes "*)
+    if [ "$target" = sm_90a ] && "$probe_program" "$probe_list" >"$work/probe_list"; then
+      keep_probes
+    fi
+    ;;
+esac
+
 # --- First: what is least sure on sm_90a ----------------------------------------------------------
 
 # check OPTIONS WHAT: a case of lssar verify, which compares with the definition in float64.
@@ -226,7 +337,6 @@ fi
 
 # --- Tests ----------------------------------------------------------------------------------------
 
-num_tests=1
 if begin_part tests; then
   while read -r label name; do
     [ "$label" != gpu ] || add_case "\"name\": \"$name\"" "$root/bin/$name" --gtest_brief=1
@@ -344,7 +454,6 @@ fi
 # --- compute-sanitizer ----------------------------------------------------------------------------
 
 sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
-sanitizer_missing=0
 if begin_part sanitizer && [ ! -x "$sanitizer" ]; then
   printf 'gpu_check: compute-sanitizer is missing: it is part of the CUDA toolkit\n' >&2
   sanitizer_missing=1
@@ -363,6 +472,37 @@ elif [ -d "$work/parts/sanitizer" ]; then
   run_cases $sanitizer_s "$parallel"
 fi
 
+# --- Probes: alone on the machine -----------------------------------------------------------------
+
+# run_probe NUMBER NAME HASH
+run_probe() {
+  num_cases=$(($1 - 1))
+  figures="$part/$2.figures"
+  now=$(date -u +%Y-%m-%dT%H:%M:%SZ)
+  add_case "\"name\": \"$2\", \"key\": \"$(probe_key "$3")\", \"date\": \"$now\"" \
+    "$probe_program" "$probe_list" "$2" "$figures" cuda
+  printf 'figures="%s" states="%s"\n' "$figures" "$part/$2.states" >>"$file"
+  until=$(($(date +%s) + probe_s))
+  [ $until -lt $deadline ] || until=$deadline
+  sh "$here/gpu_check.sh" --case $until "$file"
+  [ -f "$file.json" ] || sh "$here/gpu_check.sh" --case 0 "$file"  # a signal ended it
+  write_file true
+}
+
+if begin_hopper_part probes; then
+  deadline=$(($(date +%s) + probes_s))
+  number=0
+  while read -r name hash <&3; do
+    number=$((number + 1))
+    [ $stopped = false ] || break
+    [ -f "$part/$(printf '%03d' $number).json" ] || run_probe $number "$name" "$hash"
+  done 3<"$work/probe_list"
+  if [ $number -eq 0 ]; then  # says why there is no list
+    add_case '"name": "schedule_probe"' "$probe_program" "$probe_list" none "$part/none"
+    run_cases $probe_s 1
+  fi
+fi
+
 # --- Benchmarks: alone on the machine -------------------------------------------------------------
 
 if begin_part benchmarks; then
@@ -376,40 +516,10 @@ if begin_part benchmarks; then
   run_cases $bench_s 1
 fi
 
-# --- The file -------------------------------------------------------------------------------------
+# --- The end --------------------------------------------------------------------------------------
 
-failures=$(for name in $all_parts; do results_of "$name"; done |
-  grep -cvE '^ *\{"result": "(passed|not here)"')
-failures=$((failures + sanitizer_missing))
-if [ "$num_tests" -eq 0 ]; then
-  printf 'gpu_check: no test is labelled gpu\n' >&2
-  failures=$((failures + 1))
-fi
-gpu=$(sed -n 's/^  cuda 0 *//p' "$work/doctor" | head -n 1)
-# `driver` is the CUDA version that the driver supports; this is the driver's own.
-driver_version=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null |
-  head -n 1)
-[ -n "$driver_version" ] || driver_version=$(sed -n 's/^NVRM version://p' \
-  /proc/driver/nvidia/version 2>/dev/null | grep -o ' [0-9][0-9]*\.[0-9.]* ' | tr -d ' ')
-nvrtc=$(sed -n 's/^  nvrtc *//p' "$work/doctor" | head -n 1)
-cat >"$output" <<END
-{
-  "commit": "$(json_string "$commit")",
-  "date": "$(date -u +%Y-%m-%dT%H:%M:%SZ)",
-  "gpu": "$(json_string "${gpu%%,*}")",
-  "driver": "$(json_string "${gpu##*driver }")",
-  "driver_version": "$(json_string "$driver_version")",
-  "target": "$target",
-  "nvrtc": "$(json_string "${nvrtc%% *}")",
-  "doctor": "$(json_string "$(cat "$work/doctor")")",
-  "seconds": $(($(date +%s) - started)),
-  "failures": $failures,
-  "stopped": $stopped,
-  "parts": "$parts"$(for name in $all_parts; do
-  printf ',\n  "%s": [\n%s\n  ]' "$name" "$(results_of "$name")"
-done)
-}
-END
+[ "$num_tests" -gt 0 ] || printf 'gpu_check: no test is labelled gpu\n' >&2
+write_file $stopped
 printf 'gpu_check: %s failures; results in %s\n' "$failures" "$output"
 [ $stopped = false ] || exit 130
 [ "$failures" -eq 0 ]

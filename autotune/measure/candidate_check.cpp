@@ -1,11 +1,13 @@
 #include "autotune/measure/candidate_check.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "autotune/measure/fault_verdict.h"
+#include "codegen/pass_needs.h"
 #include "reference/error_rule.h"
 
 namespace lssar {
@@ -36,6 +38,11 @@ struct Output {
   OutputTensor tensor;
   std::vector<float> values;
 };
+
+std::vector<float> sum_of(std::vector<float> a, const std::vector<float>& b) {
+  std::transform(a.begin(), a.end(), b.begin(), a.begin(), std::plus<>());
+  return a;
+}
 
 // Keeps one case of each size and data.
 void drop_repeated(std::vector<CheckCase>* cases) {
@@ -188,7 +195,9 @@ Result<bool> CandidateChecker::check_numbers(const Form& form, const CheckCase& 
   std::string by;  // which kernel made the gradients
   if (problem.pass != Pass::kBackward) outputs.push_back({"o", OutputTensor::kO, call.values("o")});
   if (problem.pass == Pass::kForwardTrain) {
-    outputs.push_back({"saved_o", OutputTensor::kO, call.values("saved_o")});
+    if (saves_o(problem))
+      outputs.push_back({"o + saved_o", OutputTensor::kO,
+                         sum_of(call.values("o"), call.values("saved_o"))});
     // What was saved is right if a backward can use it.
     LSSAR_ASSIGN_OR_RETURN(gradients, truths_.gradients(problem, s, truth.inputs, call.saved()));
     by = " of the plain backward with what this forward saved";

@@ -78,6 +78,9 @@ struct TimeRequest {
   int rounds = 1;                      // every candidate once per round, in an order that changes
   int warmup = 1;                      // launches of each before the first round
   InputKind data = InputKind::kGauss;  // never zeros
+  // Whether a GPU's L2 is emptied before every launch. If not, a launch finds in it what the one
+  // before left, as in a program that does nothing else in between.
+  bool cold_l2 = true;
 };
 
 struct TimeReport {
@@ -107,8 +110,7 @@ class CandidateRunner {
   // float64 reference (error_bound of candidate_check.h) and, if the determinism requires it, with
   // a second run, bit by bit.
   virtual Result<CheckReport> check(const CandidateSpec& candidate, CheckDepth depth) = 0;
-  // One report per candidate. A GPU's caches are cold before every launch. Launches are queued, so
-  // that the host's time is not measured.
+  // One report per candidate. Launches are queued, so that the host's time is not measured.
   virtual Result<std::vector<TimeReport>> time(const std::vector<CandidateSpec>& candidates,
                                                const TimeRequest& request) = 0;
 };

@@ -1,5 +1,6 @@
-// Times candidates on a GPU, all of them in rounds, with a cold L2 and without the host's time. On
-// the cpu device it times a part of the call, in caches as the call before left them.
+// Times candidates on a GPU, all of them in rounds, without the host's time, and with a cold L2 if
+// the request does not say otherwise. On the cpu device it times a part of the call, in caches as
+// the call before left them.
 //
 // Used by CandidateHost. Threads: one at a time.
 #pragma once
@@ -56,7 +57,7 @@ class CandidateTimer {
                      std::vector<Prepared>* prepared);
   Status warm_up(const Buffers& buffers, int launches, TimeObserver& observer,
                  std::vector<Prepared>* prepared);
-  Status time_chunk(const Buffers& buffers, const std::vector<const Prepared*>& chunk,
+  Status time_chunk(const Buffers& buffers, const std::vector<const Prepared*>& chunk, bool cold_l2,
                     LaunchTimer& timer, TimeObserver& observer);
 
   Engine& engine_;

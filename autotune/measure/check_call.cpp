@@ -58,19 +58,18 @@ Status CheckCall::add_tensors() {
   LSSAR_RETURN_IF_ERROR(add("v", v_bytes, Role::kInput, dtype));
 
   const bool is_backward = problem.pass == Pass::kBackward;
+  LSSAR_RETURN_IF_ERROR(add("o", o_bytes, is_backward ? Role::kInput : Role::kOutput, dtype));
   if (is_backward) {
     LSSAR_RETURN_IF_ERROR(add("grad_o", o_bytes, Role::kInput, dtype));
     LSSAR_RETURN_IF_ERROR(add("grad_q", q_bytes, Role::kOutput, dtype));
     LSSAR_RETURN_IF_ERROR(add("grad_k", k_bytes, Role::kOutput, dtype));
     LSSAR_RETURN_IF_ERROR(add("grad_v", v_bytes, Role::kOutput, dtype));
-  } else {
-    LSSAR_RETURN_IF_ERROR(add("o", o_bytes, Role::kOutput, dtype));
   }
   if (problem.pass != Pass::kForward) {
     LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved, saved_bytes(problem, kernel_->schedule, s));
     const Role role = is_backward ? Role::kInput : Role::kOutput;
     const DType x_type = dtype == DType::kFp32 ? DType::kFp32 : DType::kBf16;
-    LSSAR_RETURN_IF_ERROR(add("saved_o", saved.o, role, DType::kFp32));
+    LSSAR_RETURN_IF_ERROR(add("saved_o", saved.o, role, DType::kBf16));
     LSSAR_RETURN_IF_ERROR(add("saved_stats", saved.stats, role, DType::kFp32));
     LSSAR_RETURN_IF_ERROR(add("saved_x", saved.x, role, x_type));
   }
@@ -105,7 +104,8 @@ Status CheckCall::fill(const RandomInputs& inputs, const SavedTensors& saved) {
     } else if (is_backward && item.buffer.bytes() == 0) {
       LSSAR_RETURN_IF_ERROR(item.buffer.reset());  // X may be saved although nothing reads it
     } else if (is_backward) {
-      const std::vector<std::byte>& bytes = name == "saved_o"       ? saved.o
+      const std::vector<std::byte>& bytes = name == "o"             ? saved.o
+                                            : name == "saved_o"     ? saved.rounding
                                             : name == "saved_stats" ? saved.stats
                                                                     : saved.x;
       LSSAR_RETURN_IF_ERROR(item.buffer.reset(bytes));
@@ -162,8 +162,8 @@ std::vector<float> CheckCall::values(const std::string& name) const {
 }
 
 SavedTensors CheckCall::saved() const {
-  return {bytes_of(find("saved_o")->buffer.data()), bytes_of(find("saved_stats")->buffer.data()),
-          bytes_of(find("saved_x")->buffer.data())};
+  const auto bytes = [&](const char* name) { return bytes_of(find(name)->buffer.data()); };
+  return {bytes("o"), bytes("saved_o"), bytes("saved_stats"), bytes("saved_x")};
 }
 
 const CheckCall::Item* CheckCall::find(const std::string& name) const {

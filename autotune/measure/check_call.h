@@ -16,9 +16,9 @@
 
 namespace lssar {
 
-// What a forward for training saves, in bytes.
+// What the backward reads of a forward for training, in bytes. `rounding` is saved_o.
 struct SavedTensors {
-  std::vector<std::byte> o, stats, x;
+  std::vector<std::byte> o, rounding, stats, x;
 };
 
 // What a kernel changed but should not have, or should have written but did not.

@@ -194,6 +194,7 @@ Result<CheckReport> decode_check_report(const json& j) {
 json encode(const TimeRequest& request) {
   return {{"rounds", request.rounds},
           {"warmup", request.warmup},
+          {"cold_l2", request.cold_l2},
           {"data", input_kind_name(request.data)}};
 }
 
@@ -202,6 +203,7 @@ Result<TimeRequest> decode_time_request(const json& j) {
     TimeRequest request;
     request.rounds = j.at("rounds").get<int>();
     request.warmup = j.at("warmup").get<int>();
+    request.cold_l2 = j.at("cold_l2").get<bool>();
     request.data = value_of(parse_input_kind(j.at("data").get<std::string>()));
     return request;
   });

@@ -110,7 +110,8 @@ double forward_bytes(const WorkContext& c) {
     default:
       break;
   }
-  const double saved = c.problem.pass == Pass::kForwardTrain ? partial_o + 4 * kStatBytes : 0;
+  const double saved_o = saves_o(c.problem) ? 2 * c.dv() : 0;
+  const double saved = c.problem.pass == Pass::kForwardTrain ? saved_o + 4 * kStatBytes : 0;
   return rows * (q + o + saved + (c.has_x() ? 2 * c.dv() : 0)) + keys * (q + o);
 }
 
@@ -342,7 +343,7 @@ PassWork work_of(const Problem& problem, const Sizes& sizes, const Schedule& sch
   if (has_epsilon_pass) add("lssar_backward_epsilon", epsilon_work(c), c.seq_k(), heads_per_kv);
   const bool has_sums = sums_dq(schedule);
   if (!has_sums) add("lssar_backward_dq", dq_work(c), c.seq_k(), heads_per_kv);
-  // The rows kernel reads q, g, the saved o and X. The last kernel reads the sums and q.
+  // The rows kernel reads q, g, o, what rounding took from it, and X. The last kernel reads the sums and q.
   const double x_row = has_epsilon_pass ? 0 : 2 * c.dv();
   double query_row = key_row + c.dv() * (c.element() + 4) + x_row + 16 + kRowConstantBytes;
   if (has_sums) query_row += 8 * c.d() + 2 * key_row;

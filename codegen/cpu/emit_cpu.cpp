@@ -167,6 +167,7 @@ std::string config_source(const Problem& problem, const Schedule& schedule, cons
   out.constant("bool", "kIsRange", flag(is_of_range(problem.pass)));
   out.constant("bool", "kIsInvariant", flag(problem.invariant));
   out.constant("bool", "kIsTraining", flag(problem.pass == Pass::kForwardTrain));
+  out.constant("bool", "kSavesO", flag(saves_o(problem)));
   out.constant("bool", "kSkipsKeys", flag(skips_keys(problem)));
   out.constant("bool", "kSumsX", flag(sums_x(problem, schedule)));
   out.constant("bool", "kNeedsX", flag(is_backward && saves_x(problem, schedule)));

@@ -97,7 +97,7 @@ class Buffer {
 struct Saved {
   explicit Saved(const Context& context) : qkv(context), o(context), stats(context), x(context) {}
   AttentionShape shape{};
-  Buffer qkv, o, stats, x;
+  Buffer qkv, o, stats, x;  // and no saved_o, because o is float32
 };
 
 lssar_problem problem_of(const LssarOptions& options) {
@@ -115,7 +115,7 @@ lssar_problem problem_of(const LssarOptions& options) {
 class LssarAttention : public Attention<float> {
  public:
   explicit LssarAttention(const LssarOptions& options)
-      : context_(options.device), workspace_(context_), o_(context_), grad_qkv_(context_) {
+      : context_(options.device), workspace_(context_), grad_o_(context_), grad_qkv_(context_) {
     const lssar_problem problem = problem_of(options);
     lssar_plan* plan = nullptr;
     CHECK(lssar_plan_create(context_.get(), &problem, nullptr, &plan));
@@ -136,24 +136,25 @@ class LssarAttention : public Attention<float> {
   void forward(const AttentionShape& shape, const float* qkv, float* o) override {
     const lssar_call call = begin(inference_.get(), shape, qkv);
     CHECK(lssar_execute_forward(plan_.get(), &call));
-    read_o(shape, o);
+    read_o(*inference_, o);
   }
 
   void forward_train(int layer, const AttentionShape& shape, const float* qkv, float* o) override {
-    const lssar_call call = begin(layers_[static_cast<size_t>(layer)].get(), shape, qkv);
+    Saved& saved = *layers_[static_cast<size_t>(layer)];
+    const lssar_call call = begin(&saved, shape, qkv);
     CHECK(lssar_execute_forward_train(plan_.get(), &call));
-    read_o(shape, o);
+    read_o(saved, o);
   }
 
   void backward(int layer, const float* grad_o, float* grad_qkv) override {
     Saved& saved = *layers_[static_cast<size_t>(layer)];
     const AttentionShape& shape = saved.shape;
     const int64_t part = shape.heads * shape.head_dim;
-    o_.write(grad_o, shape.rows() * part);
+    grad_o_.write(grad_o, shape.rows() * part);
     const size_t bytes = static_cast<size_t>(shape.rows() * 3 * part) * sizeof(float);
 
     lssar_call call = describe(&saved);
-    call.grad_o = tensor(o_.at_least(0), 0, part, shape);
+    call.grad_o = tensor(grad_o_.at_least(0), 0, part, shape);
     call.grad_q = tensor(grad_qkv_.at_least(bytes), 0, 3 * part, shape);
     call.grad_k = tensor(grad_qkv_.at_least(bytes), part, 3 * part, shape);
     call.grad_v = tensor(grad_qkv_.at_least(bytes), 2 * part, 3 * part, shape);
@@ -170,8 +171,8 @@ class LssarAttention : public Attention<float> {
     return {static_cast<float*>(data) + offset, {shape.length * pitch, shape.head_dim, pitch}};
   }
 
-  // All of a call but what one pass alone reads or writes. Where the layer has no room yet for what
-  // is saved, that is made.
+  // All of a call but the gradients. Where the layer has no room yet for o and for what is saved,
+  // that is made.
   lssar_call describe(Saved* saved) {
     const AttentionShape& shape = saved->shape;
     const int64_t part = shape.heads * shape.head_dim;
@@ -180,10 +181,11 @@ class LssarAttention : public Attention<float> {
     call.q = tensor(saved->qkv.at_least(0), 0, 3 * part, shape);
     call.k = tensor(saved->qkv.at_least(0), part, 3 * part, shape);
     call.v = tensor(saved->qkv.at_least(0), 2 * part, 3 * part, shape);
+    const size_t bytes_of_o = static_cast<size_t>(shape.rows() * part) * sizeof(float);
+    call.o = tensor(saved->o.at_least(bytes_of_o), 0, part, shape);
 
     lssar_saved_sizes bytes;
     CHECK(lssar_plan_saved_sizes(plan_.get(), &call.sizes, &bytes));
-    call.saved_o = static_cast<float*>(saved->o.at_least(bytes.o));
     call.saved_stats = static_cast<float*>(saved->stats.at_least(bytes.stats));
     call.saved_x = saved->x.at_least(bytes.x);
     CHECK(lssar_plan_workspace_size(plan_.get(), &call.sizes, &call.workspace_bytes));
@@ -195,21 +197,19 @@ class LssarAttention : public Attention<float> {
     const int64_t part = shape.heads * shape.head_dim;
     saved->shape = shape;
     saved->qkv.write(qkv, shape.rows() * 3 * part);
-    lssar_call call = describe(saved);
-    call.o = tensor(o_.at_least(static_cast<size_t>(shape.rows() * part) * sizeof(float)), 0, part,
-                    shape);
-    return call;
+    return describe(saved);
   }
 
-  void read_o(const AttentionShape& shape, float* o) {
+  void read_o(const Saved& saved, float* o) {
+    const AttentionShape& shape = saved.shape;
     CHECK(lssar_synchronize(context_.get(), nullptr));
-    o_.read(o, shape.rows() * shape.heads * shape.head_dim);
+    saved.o.read(o, shape.rows() * shape.heads * shape.head_dim);
   }
 
   Context context_;
   std::unique_ptr<lssar_plan, PlanDeleter> plan_;
   int p_ = 0;
-  Buffer workspace_, o_, grad_qkv_;  // o_ serves grad_o, too
+  Buffer workspace_, grad_o_, grad_qkv_;
   std::vector<std::unique_ptr<Saved>> layers_;
   std::unique_ptr<Saved> inference_;
 };

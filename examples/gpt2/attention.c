@@ -23,17 +23,17 @@ static void check(lssar_status status) {
 }
 
 /* Saved tensors and the workspace of a layer. Layers run one after another: one workspace would do,
- * but then a call would not be complete by itself. */
+ * but then a call would not be complete by itself. saved.o is 0: in float32 the model's own o is all
+ * that the backward needs of it. */
 static void allocate(attention* a, lssar_call* call) {
   lssar_saved_sizes saved;
-  void *o, *stats;
+  void* stats;
   check(lssar_plan_saved_sizes(a->plan, &call->sizes, &saved));
   check(lssar_plan_workspace_size(a->plan, &call->sizes, &call->workspace_bytes));
-  check(lssar_buffer_alloc(a->context, saved.o, &o));
+  check(lssar_buffer_alloc(a->context, saved.o, &call->saved_o));
   check(lssar_buffer_alloc(a->context, saved.stats, &stats));
   check(lssar_buffer_alloc(a->context, saved.x, &call->saved_x));
   check(lssar_buffer_alloc(a->context, call->workspace_bytes, &call->workspace));
-  call->saved_o = o;
   call->saved_stats = stats;
 }
 
@@ -92,7 +92,7 @@ void attention_forward(attention* a, int layer, float* qkv, float* o) {
 }
 
 void attention_backward(attention* a, int layer, float* grad_o, float* grad_qkv) {
-  lssar_call* call = &a->calls[layer]; /* with q, k and v of the forward */
+  lssar_call* call = &a->calls[layer]; /* with q, k, v and o of the forward */
   call->grad_o = view(a, grad_o, 0, 1);
   call->grad_q = view(a, grad_qkv, 0, 3), call->grad_k = view(a, grad_qkv, 1, 3);
   call->grad_v = view(a, grad_qkv, 2, 3);

@@ -394,9 +394,10 @@ typedef struct lssar_sizes {
 LSSAR_API lssar_status lssar_plan_workspace_size(const lssar_plan* plan, const lssar_sizes* sizes,
                                                  size_t* bytes) LSSAR_NOEXCEPT;
 
-/* Bytes of what the forward for training saves. row_stats has the size `stats`, partial_o `o`. */
+/* Bytes of what the forward for training saves. row_stats has the size `stats`. */
 typedef struct lssar_saved_sizes {
-  size_t o;     /* saved_o: o in float32, [batch, heads, seq_q, head_dim_v] */
+  size_t o;     /* saved_o: what rounding took from o, bf16 [batch, heads, seq_q, head_dim_v]: o in
+                 * float32 less o as written. 0 if dtype is fp32 (the pointer is then ignored) */
   size_t stats; /* saved_stats: float32 [4, batch, heads, seq_q]; opaque with a score; sum_j A_ij;
                  * m = max_j N_i P_ij - offset; zs = sum_j W_ij / m^p; the largest score in bits */
   size_t x;     /* saved_x: opaque; 0 if the plan needs none (the pointer is then ignored) */
@@ -440,27 +441,28 @@ typedef struct lssar_range {
  *   q                   [batch, heads, seq_q, head_dim]      r      r       r      r      r
  *   k                   [batch, kv_heads, seq_k, head_dim]   r      r       r      r      r
  *   v                   [batch, kv_heads, seq_k, head_dim_v] r      r       r             r
- *   o                   [batch, heads, seq_q, head_dim_v]    w      w
+ *   o                   [batch, heads, seq_q, head_dim_v]    w      w       r
  *   grad_o              like o                                              r
  *   grad_q, _k, _v      like q, k, v                                        w
  *   saved_o, _stats, _x lssar_plan_saved_sizes bytes                w       r
  *   workspace           lssar_plan_workspace_size bytes      w      w       w      w      w
  *   range                                                                          r      r
  *   row_stats           like saved_stats                     w                     w      r w
- *   partial_o           like saved_o                                                      w
+ *   partial_o           float32, contiguous, shape of o                                   w
  *   sink                float32 [heads], with score's sink   r      r       r             r
  *   grad_sink           like sink                                           w
  *
- * The backward needs the q, k, v, sink of its forward_train and what that saved. Both use one plan,
- * or two of the same problem with the same saved sizes. Gradients are overwritten, not added to,
- * and bitwise repeatable unless the plan's determinism or a given schedule says otherwise. A
- * forward writes row_stats if not NULL: all planes of saved_stats, up to the order of sums. */
+ * The backward needs the q, k, v, sink of its forward_train, and o and what else that wrote. Both
+ * use one plan, or two of the same problem with the same saved sizes. Gradients are overwritten,
+ * not added to, and bitwise repeatable unless the plan's determinism or a given schedule says
+ * otherwise. A forward writes row_stats if not NULL: all planes of saved_stats, up to the order of
+ * sums. */
 typedef struct lssar_call {
   size_t struct_size;
   lssar_sizes sizes;
   lssar_tensor q, k, v, o;
   lssar_tensor grad_o, grad_q, grad_k, grad_v;
-  float* saved_o;
+  void* saved_o;
   float* saved_stats;
   void* saved_x;
   void* workspace;
@@ -536,9 +538,9 @@ LSSAR_API lssar_status lssar_execute_backward(const lssar_plan* plan,
  * and R = sum_r R_r 2^(e_r - e), with e_r plane 2 of r and e the largest of them (0 if R_r is 0).
  * Step 3 reads and replaces all planes, and adds the sink: docs/math.md, "Keys in parts".
  * Float32 is enough for the sums, in any order. With zs summed too, row_stats has what the
- * forward_train of the whole would save. Convention 11 holds if your sums and quotient keep NaN.
- * The backward takes no range. Both passes give the same bits every time. GPUs run them by portable
- * kernels. */
+ * forward_train of the whole would save; saved_o is what rounding takes from o_i. Convention 11
+ * holds if your sums and quotient keep NaN. The backward takes no range. Both passes give the same
+ * bits every time. GPUs run them by portable kernels. */
 LSSAR_API lssar_status lssar_execute_row_sums(const lssar_plan* plan,
                                               const lssar_call* call) LSSAR_NOEXCEPT;
 LSSAR_API lssar_status lssar_execute_weighted_sum(const lssar_plan* plan,

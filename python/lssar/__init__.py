@@ -17,7 +17,7 @@ from ._rules import Score
 
 if TYPE_CHECKING:
     from . import nn
-    from ._attention import attention
+    from ._attention import attention, saved_bytes
     from ._stats import attention_stats
     from ._transformers import register_transformers
     from ._documents import cu_seqlens_of_documents
@@ -35,6 +35,7 @@ __all__ = [
     "device_info",
     "nn",
     "register_transformers",
+    "saved_bytes",
     "varlen_attention",
 ]
 __version__ = "1.0.0"
@@ -46,6 +47,7 @@ _NEED_TORCH = {
     "cu_seqlens_of_documents": "._documents",
     "nn": ".nn",
     "register_transformers": "._transformers",
+    "saved_bytes": "._attention",
     "varlen_attention": "._varlen",
 }
 
@@ -78,7 +80,7 @@ def __dir__() -> "list[str]":
 
 if "torch" in sys.modules:  # its programs may name our operators, those of torch.export say
     from . import nn
-    from ._attention import attention
+    from ._attention import attention, saved_bytes
     from ._stats import attention_stats
     from ._transformers import register_transformers
     from ._documents import cu_seqlens_of_documents

@@ -72,6 +72,8 @@ def attention(
     Returns [batch, heads, length_q, dv] in the dtype of q, laid out in memory as q is: as
     [batch, length, heads, dim] where q is a view of that, else contiguous. Gradients likewise.
 
+    The backward reads the result: if that was changed in place, torch raises its error.
+
     Strides may be anything as long as those of the last dimension are 1; other tensors are copied
     once. Under torch.autocast tensors that are not in the autocast dtype are cast to it.
 
@@ -106,6 +108,30 @@ def attention(
         return handle_torch_function(attention, (q, k, v, sink), q, k, v, **options)
     with _op.profiled("lssar.attention"):
         return _checked_attention(q, k, v, causal, p, offset, score, sink)
+
+
+def saved_bytes(
+    q: torch.Tensor,
+    v: torch.Tensor,
+    p: Optional[int] = None,
+    offset: float = 1.0,
+    score: "Union[str, _rules.Score, None]" = None,
+) -> int:
+    """Bytes that attention or varlen_attention of q, v and these options keeps for its backward,
+    beside q, k, v and o, which it keeps too. Layers before and behind it usually keep those anyway.
+
+    In 16-bit types 2 bytes for each number of o, for what its rounding took; for each row and head 16
+    bytes of statistics; and as many bytes as o has if neither p nor offset is 0. Sizes and types of q
+    and v are all that is read of them, so the meta device will do.
+    """
+    score, p = _rules.score_of(score, p)
+    _rules.check_scalars(False, p, offset)
+    for name, x in (("q", q), ("v", v)):
+        if not isinstance(x, torch.Tensor) or x.dtype not in _check.KERNEL_DTYPES:
+            what = f"dtype {x.dtype}" if isinstance(x, torch.Tensor) else type(x).__name__
+            raise TypeError(f"{name}: {what}; must be a tensor of float16, bfloat16 or float32")
+    per_row = _plans.saved_words_per_row(q.dtype == torch.float32, v.shape[-1], p, offset)
+    return 4 * q.shape[:-1].numel() * per_row
 
 
 def _shapes(q, k, v):

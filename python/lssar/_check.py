@@ -54,6 +54,15 @@ def check_tensors(q, k, v, dtypes=KERNEL_DTYPES):
     _rules.check_shapes(q.shape, k.shape, v.shape, _is_surely)
 
 
+def whole_o(o, q, shape):
+    """The o of a plain call. Hooks of saved tensors may have given back something else."""
+    if o.dtype != q.dtype or o.shape != shape or o.device != q.device:
+        raise ValueError(
+            f"o: {o.dtype} {tuple(o.shape)} on device '{o.device}'; must be {q.dtype} {tuple(shape)} on "
+            f"'{q.device}', which the forward gave: a hook of saved tensors changed it"
+        )
+
+
 def whole_saved(saved, q, size):
     """What a plain call saved. Hooks of saved tensors may have given back something else."""
     if saved.dtype != torch.int32 or saved.shape != (size,) or saved.device != q.device:
@@ -103,19 +112,20 @@ def check_operator(q, k, v, causal, p, offset, layout, score="", sink=None):
     check_sink(sink, q, score, p, offset)
 
 
-def check_backward(grad_o, q, k, v, saved, saved_shapes):
-    """What the backward takes beyond the forward's arguments. `saved_shapes` as `saved`: of
-    forward_train's results behind o."""
+def check_backward(grad_o, q, k, v, o, saved, saved_shapes, saved_dtypes):
+    """What the backward takes beyond the forward's arguments. `saved_shapes` and `saved_dtypes` as
+    `saved`: of forward_train's results behind o."""
     check_like_q("grad_o", grad_o, q)
-    dtypes = (torch.float32, torch.float32, q.dtype)
-    names = ("grad_o", "saved_o", "saved_stats", "saved_x")
-    wanted = ((*q.shape[:3], v.shape[3]), *saved_shapes)
-    for name, x, shape in zip(names, (grad_o, *saved), wanted):
+    check_like_q("o", o, q)
+    names = ("grad_o", "o", "saved_o", "saved_stats", "saved_x")
+    shape_of_o = (*q.shape[:3], v.shape[3])
+    wanted = (shape_of_o, shape_of_o, *saved_shapes)
+    for name, x, shape in zip(names, (grad_o, o, *saved), wanted):
         _refuse(
             x.dim() != len(shape) or any(_is_surely(a != b) for a, b in zip(x.shape, shape)),
             lambda: f"{name}: shape {tuple(x.shape)}; must be {tuple(shape)}",  # noqa: B023
         )
-    for name, x, dtype in zip(names[1:], saved, dtypes):
+    for name, x, dtype in zip(names[2:], saved, saved_dtypes):
         if x.dtype != dtype:
             raise TypeError(f"{name}: dtype {x.dtype}; must be {dtype}")
         if x.device != q.device:

@@ -46,10 +46,11 @@ def checked_sink(sink, heads, score, p, offset):
     return sink
 
 
-def window_attribute(window):
-    """What a call says of its window. Programs that were exported by versions without windows say
-    nothing, and so do calls without one."""
-    return {"window": ",".join(str(number) for number in window)} if window else {}
+def later_attributes(window, invariant):
+    """What a call says of its window, and whether it is invariant. Programs that were exported by
+    versions without them say nothing, and so do calls without them."""
+    attributes = {"window": ",".join(str(number) for number in window)} if window else {}
+    return attributes | ({"invariant": np.int32(1)} if invariant else {})
 
 
 def plan_of(frame, is_training, device_type, tensors, sizes, varlen=False):
@@ -60,6 +61,7 @@ def plan_of(frame, is_training, device_type, tensors, sizes, varlen=False):
     causal, p = (bool(frame.scalar(b"causal", ctypes.c_int32)), frame.scalar(b"p", ctypes.c_int32))
     offset, score = frame.scalar(b"offset", ctypes.c_double), frame.string(b"score")
     window = tuple(int(number) for number in frame.string(b"window").split(",") if number)
+    invariant = bool(frame.scalar(b"invariant", ctypes.c_int32, 0))
     bits = 0
     for address, _, _ in tensors.values():
         bits |= address
@@ -68,8 +70,8 @@ def plan_of(frame, is_training, device_type, tensors, sizes, varlen=False):
     problem = (_OF_XLA[dtype], *dims, causal, p, offset, score)
     ordinal = frame.device_ordinal() if device_type == "cuda" else 0
     key = (is_training, *problem, alignment)
-    if varlen or window:
-        key += (varlen, window)
+    if varlen or window or invariant:
+        key += (varlen, window, invariant)
     plan = _plans.plan(device_type, ordinal, key)
     plan.prepare()
     return plan

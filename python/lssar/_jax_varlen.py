@@ -18,7 +18,7 @@ _SAVED = "saved"
 INPUTS = {
     "forward": ("q", "k", "v"),
     "forward_train": ("q", "k", "v"),
-    "backward": ("grad_o", "q", "k", "v", _SAVED),
+    "backward": ("grad_o", "q", "k", "v", "o", _SAVED),
 }
 _OUTPUTS = {
     "forward": ("o",),
@@ -44,6 +44,7 @@ class _Options(NamedTuple):
     offset: float
     score: str
     window: Sequence[int]  # as _rules.window_of says
+    invariant: bool
 
 
 def varlen_attention(
@@ -65,6 +66,7 @@ def varlen_attention(
     window_sinks: int = 0,
     prefix: int = 0,
     chunk: int = 0,
+    invariant: bool = False,
 ) -> jax.Array:
     """lssar.jax.attention over sequences that are packed one after another, differentiable once in
     reverse mode.
@@ -89,7 +91,8 @@ def varlen_attention(
         for name, given, x in (("max_seqlen_q", max_seqlen_q, q), ("max_seqlen_k", max_seqlen_k, k))
     ]
     window = _rules.window_of(window_size, window_sinks, prefix, chunk)
-    options = _Options(*most, causal, p, float(offset), score, window)
+    invariant = _rules.flag("invariant", invariant)
+    options = _Options(*most, causal, p, float(offset), score, window, invariant)
     return _attention(q, k, v, sink, lengths, options)
 
 
@@ -138,7 +141,7 @@ def _call(name, results, inputs, lengths, sink, options, zeros):
         p=np.int32(options.p),
         offset=np.float64(options.offset),
         score=options.score,
-        **_jax_call.window_attribute(options.window),
+        **_jax_call.later_attributes(options.window, options.invariant),
     )
 
 
@@ -153,18 +156,18 @@ def _attention(q, k, v, sink, lengths, options):
 
 def _forward(q, k, v, sink, lengths, options):
     is_float32 = q.dtype == jnp.float32
-    per_row = _plans.saved_floats_per_row(is_float32, v.shape[2], options.p, options.offset)
+    per_row = _plans.saved_words_per_row(is_float32, v.shape[2], options.p, options.offset)
     saved = jax.ShapeDtypeStruct((q.shape[0] * q.shape[1] * per_row,), jnp.float32)
     results = (_like_o(q, v), saved)
     o, saved = _call("forward_train", results, (q, k, v), lengths, sink, options, zeros=1)
-    return o, (q, k, v, saved, sink, lengths)
+    return o, (q, k, v, o, saved, sink, lengths)
 
 
 def _backward(options, kept, grad_o):
-    q, k, v, saved, sink, lengths = kept
+    q, k, v, o, saved, sink, lengths = kept
     tensors = _jax_call.and_sink((q, k, v), sink)
     results = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in tensors)
-    inputs = (grad_o, q, k, v, saved)
+    inputs = (grad_o, q, k, v, o, saved)
     grads = _call("backward", results, inputs, lengths, sink, options, zeros=3)
     return (*grads[:3], None if sink is None else grads[3], None)
 

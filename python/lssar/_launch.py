@@ -12,10 +12,10 @@ Signature. That is what keeps a call in the microseconds; the rest of it is torc
 `layout` says how results are laid out, bit 0: o and grad_q, bit 1: grad_k, bit 2: grad_v; 0 is
 [batch, heads, length, dim], 1 [batch, length, heads, dim] seen as the former.
 
-What the forward hands to the backward, the three saved tensors of lssar.h, are three tensors where
-operators are called, each with batch and heads among its dimensions, so that it can be sharded and
-batched. Plain calls allocate one int32 tensor, `saved`, with the bits of the three behind one
-another: hooks of saved tensors that round floats leave it alone.
+What the forward hands to the backward is o, and the three saved tensors of lssar.h. These are three
+tensors where operators are called, each with batch and heads among its dimensions, so that it can be
+sharded and batched. Plain calls allocate one int32 tensor, `saved`, with the bits of the three behind
+one another: hooks of saved tensors that round floats leave it alone.
 """
 
 import math
@@ -63,19 +63,23 @@ def new_tensor(like, batch, heads, length, dim, is_heads_last):
 def saved_shapes(q, v, p, offset):
     """The shapes of saved_o, saved_stats and saved_x."""
     rows = tuple(q.shape[:3])
-    has_x = _plans.saves_x(p, offset)
-    return (*rows, v.shape[3]), (4, *rows), (*rows, v.shape[3] if has_x else 0)
+    dim_o = 0 if q.dtype == torch.float32 else v.shape[3]
+    dim_x = v.shape[3] if _plans.saves_x(p, offset) else 0
+    return (*rows, dim_o), (4, *rows), (*rows, dim_x)
+
+
+def saved_dtypes(dtype):
+    """Those of saved_o, saved_stats and saved_x beside q of `dtype`."""
+    return torch.bfloat16, torch.float32, dtype
 
 
 def split_saved(saved, q, v, p, offset):
     """Views of a plain call's `saved` as an operator's three."""
     shapes = saved_shapes(q, v, p, offset)
-    at_stats = math.prod(shapes[0])
-    at_x = at_stats + math.prod(shapes[1])
-    words_of_x = math.prod(shapes[2]) * q.element_size() // 4
-    saved = _check.whole_saved(saved, q, at_x + words_of_x).view(torch.float32)
-    o, stats, x = saved[:at_stats], saved[at_stats:at_x], saved[at_x:].view(q.dtype)
-    return tuple(part.view(shape) for part, shape in zip((o, stats, x), shapes))
+    dtypes = saved_dtypes(q.dtype)
+    words = [math.prod(s) * d.itemsize // 4 for s, d in zip(shapes, dtypes)]
+    parts = _check.whole_saved(saved, q, sum(words)).split(words)
+    return tuple(x.view(d).view(s) for x, d, s in zip(parts, dtypes, shapes))
 
 
 def _rows_contiguous(tensor):
@@ -149,7 +153,7 @@ class Signature:
         self.dtype = q.dtype
         self.element_size = q.element_size()
         self.scalars = (causal, p, offset, layout, score)
-        per_row = _plans.saved_floats_per_row(q.dtype == torch.float32, dim_v, p, offset)
+        per_row = _plans.saved_words_per_row(q.dtype == torch.float32, dim_v, p, offset)
         self.saved_size = batch * heads * seq_q * per_row
         self.saved_shapes = saved_shapes(q, v, p, offset)
         self.sizes = (batch, heads, kv_heads, seq_q, seq_k)
@@ -264,7 +268,7 @@ _FORWARD = _structs.packer(_structs.Call, *_HEAD, *_tensors("q", "k", "v", "o"),
 _BACKWARD = _structs.packer(
     _structs.Call,
     *_HEAD,
-    *_tensors("q", "k", "v", "grad_o", "grad_q", "grad_k", "grad_v"),
+    *_tensors("q", "k", "v", "o", "grad_o", "grad_q", "grad_k", "grad_v"),
     *_SAVED_AND_MORE,
     "grad_sink",
 )
@@ -320,8 +324,8 @@ def _one_saved(signature, q, step):
 
 
 def _three_saved(signature, q, step):
-    dtypes = (torch.float32, torch.float32, q.dtype)
-    saved = [q.new_empty(s, dtype=d) for s, d in zip(signature.saved_shapes, dtypes)]
+    parts = zip(signature.saved_shapes, saved_dtypes(signature.dtype))
+    saved = [q.new_empty(shape, dtype=dtype) for shape, dtype in parts]
     return saved, *(x.data_ptr() for x in saved)
 
 
@@ -350,46 +354,54 @@ def _aligned(saved):
 
 
 def backward(
-    grad_o, q, k, v, saved_o, saved_stats, saved_x, causal, p, offset, layout, score=""
+    grad_o, q, k, v, o, saved_o, saved_stats, saved_x, causal, p, offset, layout, score=""
 ):
     """grad_q, grad_k, grad_v."""
     saved = (saved_o, saved_stats, saved_x)
-    return _backward(grad_o, q, k, v, saved, causal, p, offset, layout, score, None)
+    return _backward(grad_o, q, k, v, o, saved, causal, p, offset, layout, score, None)
 
 
 def backward_with_sink(
-    grad_o, q, k, v, saved_o, saved_stats, saved_x, causal, p, offset, layout, score, sink
+    grad_o, q, k, v, o, saved_o, saved_stats, saved_x, causal, p, offset, layout, score, sink
 ):
     """grad_q, grad_k, grad_v, grad_sink."""
     saved = (saved_o, saved_stats, saved_x)
-    return _backward(grad_o, q, k, v, saved, causal, p, offset, layout, score, sink)
+    return _backward(grad_o, q, k, v, o, saved, causal, p, offset, layout, score, sink)
 
 
-def _backward(grad_o, q, k, v, saved, *scalars_and_sink):
+def _backward(grad_o, q, k, v, o, saved, *scalars_and_sink):
     signature, q, k, v, sink = _with_signature(q, k, v, *scalars_and_sink)
-    _check.check_backward(grad_o, q, k, v, saved, signature.saved_shapes)
+    dtypes = saved_dtypes(q.dtype)
+    _check.check_backward(grad_o, q, k, v, o, saved, signature.saved_shapes, dtypes)
     saved = [_aligned(x) for x in saved]
-    return _run_backward(signature, grad_o, q, k, v, sink, *(x.data_ptr() for x in saved))
+    return _run_backward(signature, grad_o, q, k, v, o, sink, *(x.data_ptr() for x in saved))
 
 
-def run_backward(grad_o, q, k, v, saved, causal, p, offset, layout, score="", sink=None):
+def run_backward(grad_o, q, k, v, o, saved, causal, p, offset, layout, score="", sink=None):
     """As backward, or with a sink as backward_with_sink, of what a plain call saved."""
     signature, q, k, v, sink = _with_signature(q, k, v, causal, p, offset, layout, score, sink)
+    _check.whole_o(o, q, signature.o.shape)
     saved = _aligned(_check.whole_saved(saved, q, signature.saved_size))
-    return _run_backward(signature, grad_o, q, k, v, sink, saved.data_ptr())
+    return _run_backward(signature, grad_o, q, k, v, o, sink, saved.data_ptr())
 
 
-def _run_backward(signature, grad_o, q, k, v, sink, saved_o, stats=None, x=None):
+def _like_o(signature, name, x, q):
+    """x, of o's shape, with contiguous rows; its strides as the library takes them; their bits, none
+    where they are those of o as the forward laid it out."""
+    if x.layout is torch.strided and x.stride() == signature.o.strides:
+        return x, signature.o.packed, 0
+    _check.check_like_q(name, x, q)
+    x = _rows_contiguous(x)
+    return x, _packed(x.stride()), _stride_bits(x.shape, x.stride(), signature.element_size)
+
+
+def _run_backward(signature, grad_o, q, k, v, o, sink, saved_o, stats=None, x=None):
     """The addresses of what was saved; without the last two, one behind the other."""
-    strides = signature.o.packed
-    stride_bits = 0
-    if grad_o.layout is not torch.strided or grad_o.stride() != signature.o.strides:
-        _check.check_like_q("grad_o", grad_o, q)
-        grad_o = _rows_contiguous(grad_o)
-        strides = _packed(grad_o.stride())
-        stride_bits = _stride_bits(grad_o.shape, grad_o.stride(), signature.element_size)
-    at_q, at_k, at_v, at_grad_o = q.data_ptr(), k.data_ptr(), v.data_ptr(), grad_o.data_ptr()
-    bits = at_q | at_k | at_v | at_grad_o | stride_bits
+    grad_o, strides_of_grad, bits_of_grad = _like_o(signature, "grad_o", grad_o, q)
+    o, strides_of_o, bits_of_o = _like_o(signature, "o", o, q)
+    at_q, at_k, at_v = q.data_ptr(), k.data_ptr(), v.data_ptr()
+    at_o, at_grad_o = o.data_ptr(), grad_o.data_ptr()
+    bits = at_q | at_k | at_v | at_o | at_grad_o | bits_of_o | bits_of_grad
     step = signature.find_pass("backward", bits)
     grad_q = signature.grad_q.new(q)
     grad_k = signature.grad_k.new(k)
@@ -416,8 +428,10 @@ def _run_backward(signature, grad_o, q, k, v, sink, saved_o, stats=None, x=None)
         signature.k,
         at_v,
         signature.v,
+        at_o,
+        strides_of_o,
         at_grad_o,
-        strides,
+        strides_of_grad,
         grad_q.data_ptr(),
         signature.grad_q.packed,
         grad_k.data_ptr(),

@@ -65,7 +65,7 @@ class _PlainAttention(torch.autograd.Function):
     @staticmethod
     def forward(ctx, q, k, v, signature, sink):
         o, saved = _launch.run_forward_train(signature, q, k, v, sink)
-        ctx.save_for_backward(q, k, v, saved, sink)
+        ctx.save_for_backward(q, k, v, o, saved, sink)
         ctx.scalars = signature.scalars
         ctx.set_materialize_grads(False)
         return o
@@ -78,17 +78,18 @@ class _PlainAttention(torch.autograd.Function):
         return (*grads[:3], None, grads[3] if len(grads) > 3 else None)
 
 
-def _plain_backward(grad_o, q, k, v, saved, sink, scalars):
+def _plain_backward(grad_o, q, k, v, o, saved, sink, scalars):
     """Something may look by now: a mode, or torch.func over batches of grad_o. What hooks of saved
     tensors gave back may be laid out otherwise: the backward looks for a signature of its own."""
-    if not is_plain_call(q, k, v, sink) or not is_plain_tensor(grad_o):
+    is_plain = is_plain_tensor(grad_o) and is_plain_tensor(o)
+    if not is_plain or not is_plain_call(q, k, v, sink):
         need_operators("the backward")
         _, p, offset, *_ = scalars
         parts = _launch.split_saved(saved, q, v, p, offset)
-        return _operator_backward(grad_o, q, k, v, *parts, scalars=scalars, sink=sink)
+        return _operator_backward(grad_o, q, k, v, o, *parts, scalars=scalars, sink=sink)
     # Gradient mode is on in here only with create_graph=True.
     run = _PlainBackward.apply if torch.is_grad_enabled() else _launch.run_backward
-    return run(grad_o, q, k, v, saved, *scalars, sink)
+    return run(grad_o, q, k, v, o, saved, *scalars, sink)
 
 
 def _operator_backward(*tensors, scalars, sink):
@@ -189,17 +190,18 @@ def _fake_forward(q, k, v, causal, p, offset, layout, score="", sink=None):
 def _fake_forward_train(q, k, v, causal, p, offset, layout, score="", sink=None):
     o = _fake_forward(q, k, v, causal, p, offset, layout, score, sink)
     shapes = _launch.saved_shapes(q, v, p, offset)
-    dtypes = (torch.float32, torch.float32, q.dtype)
+    dtypes = _launch.saved_dtypes(q.dtype)
     return o, *(q.new_empty(shape, dtype=dtype) for shape, dtype in zip(shapes, dtypes))
 
 
 def _fake_backward(
-    grad_o, q, k, v, saved_o, saved_stats, saved_x, causal, p, offset, layout, score="", sink=None
+    grad_o, q, k, v, o, saved_o, saved_stats, saved_x, causal, p, offset, layout, score="", sink=None
 ):
     _check.check_operator(q, k, v, causal, p, offset, layout, score, sink)
     _plans.check_score(score, p, offset)
     saved = (saved_o, saved_stats, saved_x)
-    _check.check_backward(grad_o, q, k, v, saved, _launch.saved_shapes(q, v, p, offset))
+    shapes, dtypes = _launch.saved_shapes(q, v, p, offset), _launch.saved_dtypes(q.dtype)
+    _check.check_backward(grad_o, q, k, v, o, saved, shapes, dtypes)
     bits = (_launch.Q_BIT, _launch.K_BIT, _launch.V_BIT)
     return tuple(
         _launch.new_tensor(x, *x.shape, layout & bit) for x, bit in zip((q, k, v), bits)
@@ -240,7 +242,7 @@ class _Attention(_OfOneLevel):
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        ctx.save_for_backward(*inputs[:3], *output[1:], _sink_of(inputs))
+        ctx.save_for_backward(*inputs[:3], *output, _sink_of(inputs))
         ctx.scalars = inputs[3:8]
         ctx.num_inputs = len(inputs)
         ctx.mark_non_differentiable(*output[1:])
@@ -303,11 +305,11 @@ def _autograd_forward_train(*arguments):
 
 
 def _autograd_backward(*arguments):
-    return _differentiated(_Backward, "backward", arguments, arguments[:7])
+    return _differentiated(_Backward, "backward", arguments, arguments[:8])
 
 
 def _autograd_backward_with_sink(*arguments):
-    return _differentiated(_Backward, "backward_with_sink", arguments, _tensors_of(arguments, 7))
+    return _differentiated(_Backward, "backward_with_sink", arguments, _tensors_of(arguments, 8))
 
 
 # ---- Operators: vmap. The vmapped dimension becomes a part of the batch. With a sink it becomes a
@@ -373,7 +375,7 @@ def _forward_flops(q, k, v, causal, *others, **more):
     return 2 * batch * heads * num_scores(len_q, k[2], causal) * (dim + v[3])
 
 
-def _backward_flops(grad_o, q, k, v, saved_o, saved_stats, saved_x, causal, *others, **more):
+def _backward_flops(grad_o, q, k, v, o, saved_o, saved_stats, saved_x, causal, *others, **more):
     """Five products: the scores again, and those of grad_q, grad_k, grad_v and the weights."""
     batch, heads, len_q, dim = q
     return 2 * batch * heads * num_scores(len_q, k[2], causal) * (3 * dim + 2 * v[3])
@@ -384,8 +386,8 @@ def _define_operators():
 
     operators = torch.library.Library("lssar", "DEF")
     inputs = "Tensor q, Tensor k, Tensor v"
-    saved = "Tensor saved_o, Tensor saved_stats, Tensor saved_x"
-    none = 7  # no tensor has this place: nothing saved
+    results = "Tensor o, Tensor saved_o, Tensor saved_stats, Tensor saved_x"
+    none = 8  # no tensor has this place: nothing saved
     for name, schema, real, fake, autograd, flops, tensors in (
         (
             "forward",
@@ -398,7 +400,7 @@ def _define_operators():
         ),
         (
             "forward_train",
-            f"({inputs}, {_SCALARS}, Tensor? sink=None) -> (Tensor o, {saved})",
+            f"({inputs}, {_SCALARS}, Tensor? sink=None) -> ({results})",
             _launch.forward_train,
             _fake_forward_train,
             _autograd_forward_train,
@@ -407,22 +409,22 @@ def _define_operators():
         ),
         (
             "backward",
-            f"(Tensor grad_o, {inputs}, {saved}, {_SCALARS}) -> (Tensor, Tensor, Tensor)",
+            f"(Tensor grad_o, {inputs}, {results}, {_SCALARS}) -> (Tensor, Tensor, Tensor)",
             _launch.backward,
             _fake_backward,
             _autograd_backward,
             _backward_flops,
-            (7, 4, none),
+            (8, 5, none),
         ),
         (
             "backward_with_sink",
-            f"(Tensor grad_o, {inputs}, {saved}, {_SCALARS_OF_SINK}) -> "
+            f"(Tensor grad_o, {inputs}, {results}, {_SCALARS_OF_SINK}) -> "
             "(Tensor, Tensor, Tensor, Tensor grad_sink)",
             _launch.backward_with_sink,
             _fake_backward_with_sink,
             _autograd_backward_with_sink,
             _backward_flops,
-            (7, 4, none),
+            (8, 5, none),
         ),
     ):
         # Strides as they are traced: any are right, but a compiler that made new ones might make

@@ -126,12 +126,14 @@ def saves_x(p, offset):
     return p != 0 and ctypes.c_float(offset).value != 0
 
 
-def saved_floats_per_row(is_float32, head_dim_v, p, offset):
-    """float32 for a query and head of what the forward hands to the backward: o, four statistics,
-    and X. Room for X is left whatever the schedule, which may do without: traces ask for the size
-    where the device, and with it the schedule, is not known."""
-    x = head_dim_v * (4 if is_float32 else 2) // 4 if saves_x(p, offset) else 0
-    return head_dim_v + 4 + x
+def saved_words_per_row(is_float32, head_dim_v, p, offset):
+    """Words of 4 bytes for a query and head of what the forward hands to the backward beside o: what
+    its rounding took, in bfloat16, four statistics, and X. Room for X is left whatever the schedule,
+    which may do without: traces ask for the size where the device, and with it the schedule, is not
+    known."""
+    o = 0 if is_float32 else head_dim_v // 2
+    x = (head_dim_v if is_float32 else head_dim_v // 2) if saves_x(p, offset) else 0
+    return o + 4 + x
 
 
 def _problem(

@@ -71,7 +71,7 @@ def _register():
     register_sharding(operators.forward.default)(_rule(3, 1))
     register_sharding(operators.forward_train.default)(_rule(3, 4, stats_out=2))
     for backward in (operators.backward, operators.backward_with_sink):
-        register_sharding(backward.default)(_rule(7, 3, stats_in=5, grads=(1, 2)))
+        register_sharding(backward.default)(_rule(8, 3, stats_in=6, grads=(1, 2)))
 
 
 _DTENSOR = "torch.distributed.tensor"

@@ -171,7 +171,7 @@ def _forward(name, q, k, v, lengths, options, sink):
     return o, _run(name, q, k, v, lengths, options, sink, o=o)
 
 
-def _backward(grad_o, saved, q, k, v, lengths, options, sink):
+def _backward(grad_o, q, k, v, o, saved, lengths, options, sink):
     """Gradients of q, k, v, and of the sink if there is one. Hooks of saved tensors may have given
     back something else than the forward saved."""
     for name, x in (("q", q), ("k", k), ("v", v)):
@@ -180,6 +180,7 @@ def _backward(grad_o, saved, q, k, v, lengths, options, sink):
                 f"{name}: dtype {x.dtype}; must be {grad_o.dtype}, as in the forward: a hook of saved "
                 "tensors changed it"
             )
+    _check.whole_o(o, q, (*q.shape[:-1], v.shape[-1]))
     _check.whole_saved(saved, q, _saved_size(q, v, options))
     q, k, v, sink = _with_plain_rows(q, k, v, sink)
     holes_q = lengths.leave_rows(q, lengths.cu_q, lengths.used_q)
@@ -191,8 +192,8 @@ def _backward(grad_o, saved, q, k, v, lengths, options, sink):
     }
     if sink is not None:
         grads["grad_sink"] = torch.empty_like(sink)
-    grad_o = plain_rows(grad_o)
-    _run("backward", q, k, v, lengths, options, sink, saved, grad_o=grad_o, **grads)
+    o, grad_o = _with_plain_rows(o, grad_o)
+    _run("backward", q, k, v, lengths, options, sink, saved, o=o, grad_o=grad_o, **grads)
     return tuple(grads.values())
 
 
@@ -203,28 +204,29 @@ class _Varlen(torch.autograd.Function):
     @staticmethod
     def forward(ctx, q, k, v, sink, lengths, options):
         o, saved = _forward("forward_train", q, k, v, lengths, options, sink)
-        ctx.save_for_backward(q, k, v, sink, saved, *lengths[3:])
+        ctx.save_for_backward(q, k, v, o, saved, sink, *lengths[3:])
         ctx.sizes, ctx.options = lengths[:3], options
         return o
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, grad_o):
-        q, k, v, sink, saved, *tensors = ctx.saved_tensors
+        q, k, v, o, saved, sink, *tensors = ctx.saved_tensors
         lengths = Lengths(*ctx.sizes, *tensors)
-        if _op.is_plain_call(q, k, v, sink) and _op.is_plain_tensor(grad_o):
-            grads = _backward(grad_o, saved, q, k, v, lengths, ctx.options, sink)
+        is_plain = _op.is_plain_tensor(grad_o) and _op.is_plain_tensor(o)
+        if is_plain and _op.is_plain_call(q, k, v, sink):
+            grads = _backward(grad_o, q, k, v, o, saved, lengths, ctx.options, sink)
         else:  # grads of a batch, tensors without memory, modes
             _op.need_operators("the backward")
             tensors = (*lengths[3:], *lengths[:3])
-            grads = _backward_operator(grad_o, saved, q, k, v, sink, *tensors, *ctx.options)
+            grads = _backward_operator(grad_o, q, k, v, o, saved, sink, *tensors, *ctx.options)
         return (*grads[:3], grads[3] if sink is not None else None, None, None)
 
 
 def _saved_size(q, v, options):
     """Numbers of 4 bytes. There is room for X, whatever the schedule saves: traces ask without one."""
     is_float32 = q.dtype == torch.float32
-    per_row = _plans.saved_floats_per_row(is_float32, v.shape[-1], options.p, options.offset)
+    per_row = _plans.saved_words_per_row(is_float32, v.shape[-1], options.p, options.offset)
     return _rows(q) * q.shape[-2] * per_row
 
 
@@ -251,29 +253,30 @@ def _define_operators():
 
     @torch.library.custom_op("lssar::varlen_backward", mutates_args=())
     def backward(
-        grad_o: torch.Tensor, saved: torch.Tensor, q: torch.Tensor, k: torch.Tensor,
-        v: torch.Tensor, sink: Maybe, cu_q: Maybe, cu_k: Maybe, used_q: Maybe, used_k: Maybe,
+        grad_o: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor,
+        saved: torch.Tensor, sink: Maybe, cu_q: Maybe, cu_k: Maybe, used_q: Maybe, used_k: Maybe,
         batch: int, max_q: int, max_k: int, causal: bool, p: int, offset: float, score: str,
         window: List[int], invariant: bool = False,
     ) -> Grads:  # fmt: skip
         lengths = Lengths(batch, max_q, max_k, cu_q, cu_k, used_q, used_k)
         options = Options(causal, p, offset, score, window, invariant)
-        grads = _backward(grad_o, saved, q, k, v, lengths, options, sink)
+        grads = _backward(grad_o, q, k, v, o, saved, lengths, options, sink)
         return grads if sink is not None else (*grads, q.new_empty(0))
 
     @backward.register_fake
-    def _(grad_o, saved, q, k, v, sink, *others):
+    def _(grad_o, q, k, v, o, saved, sink, *others):
         grads = [torch.empty_like(plain_rows(x)) for x in (q, k, v)]
         return (*grads, q.new_empty(0) if sink is None else sink.new_empty(sink.shape))
 
     def setup_context(ctx, inputs, output):
-        ctx.save_for_backward(output[1], *inputs[:8])
+        ctx.save_for_backward(*inputs[:3], *output, *inputs[3:8])
         ctx.scalars = inputs[8:]
         ctx.mark_non_differentiable(output[1])
 
     def differentiate(ctx, grad_o, _):
-        saved, q, k, v, sink, *tensors = ctx.saved_tensors
-        grads = backward(grad_o, saved, q, k, v, sink, *tensors, *ctx.scalars)
+        *tensors, sink, cu_q, cu_k, used_q, used_k = ctx.saved_tensors
+        lengths = (cu_q, cu_k, used_q, used_k)
+        grads = backward(grad_o, *tensors, sink, *lengths, *ctx.scalars)
         of_sink = None if sink is None else grads[3]
         return (*grads[:3], of_sink, *(None,) * (4 + len(ctx.scalars)))
 

@@ -224,9 +224,12 @@ class Frame:
     def results(self):
         return _buffers(self._frame.rets.rets, self._frame.rets.size)
 
-    def scalar(self, name, kind):
-        """The attribute, which XLA holds as the ctypes type `kind`."""
+    def scalar(self, name, kind, default=None):
+        """The attribute, which XLA holds as the ctypes type `kind`. Where the call has none of this
+        name: the default, or a KeyError without one."""
         at = self._attribute(name, ATTRIBUTE_SCALAR)
+        if at is None and default is not None:
+            return default
         if at is None:
             raise KeyError(name)
         return kind.from_address(ctypes.cast(at, ctypes.POINTER(Scalar)).contents.value).value

@@ -27,7 +27,7 @@ _SAVED = "saved"
 _INPUTS = {
     "forward": ("q", "k", "v", "sink"),
     "forward_train": ("q", "k", "v", "sink"),
-    "backward": ("grad_o", "q", "k", "v", _SAVED, "sink"),
+    "backward": ("grad_o", "q", "k", "v", "o", _SAVED, "sink"),
 }
 _OUTPUTS = {
     "forward": ("o",),
@@ -62,6 +62,7 @@ def attention(
     window_sinks: int = 0,
     prefix: int = 0,
     chunk: int = 0,
+    invariant: bool = False,
 ) -> jax.Array:
     """LSSAR attention (p = 0: LSSA), or that of another score function, differentiable once in
     reverse mode.
@@ -69,9 +70,9 @@ def attention(
     As lssar.attention of the package: q [batch, heads, length_q, d], k [batch, kv_heads, length_k,
     d], v [batch, kv_heads, length_k, dv], all float16, bfloat16 or float32; returns [batch, heads,
     length_q, dv]; with layout="blhd" all are [batch, length, heads, dim], and are transposed. causal,
-    p, offset, score, window_size, window_sinks, prefix and chunk are Python values; scale is None.
-    sink is float32 [heads] for a score with sink=per_head, and None for others. Under jax.vmap entries
-    go one by one.
+    p, offset, score, window_size, window_sinks, prefix, chunk and invariant are Python values; scale
+    is None. sink is float32 [heads] for a score with sink=per_head, and None for others. Under
+    jax.vmap entries go one by one.
 
     Raises TypeError or ValueError, which name the argument, and LssarError for a score function that is
     wrong; other failures of the library come as XLA's errors when the computation runs.
@@ -84,7 +85,8 @@ def attention(
     _check(q, k, v, causal, p, offset)
     window = _rules.window_of(window_size, window_sinks, prefix, chunk)
     sink = _jax_call.checked_sink(sink, q.shape[1], score, p, float(offset))
-    o = _attention(q, k, v, sink, causal, p, float(offset), score, window)
+    invariant = _rules.flag("invariant", invariant)
+    o = _attention(q, k, v, sink, causal, p, float(offset), score, window, invariant)
     return jnp.swapaxes(o, 1, 2) if layout == "blhd" else o
 
 
@@ -97,11 +99,11 @@ def _check(q, k, v, causal, p, offset):
 # ---- The function and its gradient. The sink is the last operand, where there is one.
 
 
-def _call(name, results, inputs, causal, p, offset, score, window):
+def _call(name, results, inputs, causal, p, offset, score, window, invariant):
     call = jax.ffi.ffi_call(f"lssar_{name}", results, vmap_method="sequential")
     # Programs that were exported by versions without score functions have no score.
     others = {"score": score} if score else {}
-    others |= _jax_call.window_attribute(window)
+    others |= _jax_call.later_attributes(window, invariant)
     return call(
         *inputs, causal=np.int32(causal), p=np.int32(p), offset=np.float64(offset), **others
     )
@@ -111,27 +113,27 @@ def _like_o(q, v):
     return jax.ShapeDtypeStruct((*q.shape[:3], v.shape[3]), q.dtype)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(4, 5, 6, 7, 8))
-def _attention(q, k, v, sink, causal, p, offset, score, window):
+@functools.partial(jax.custom_vjp, nondiff_argnums=(4, 5, 6, 7, 8, 9))
+def _attention(q, k, v, sink, causal, p, offset, score, window, invariant):
     inputs = _jax_call.and_sink((q, k, v), sink)
-    return _call("forward", _like_o(q, v), inputs, causal, p, offset, score, window)
+    return _call("forward", _like_o(q, v), inputs, causal, p, offset, score, window, invariant)
 
 
-def _forward(q, k, v, sink, causal, p, offset, score, window):
-    per_row = _plans.saved_floats_per_row(q.dtype == jnp.float32, v.shape[3], p, offset)
+def _forward(q, k, v, sink, causal, p, offset, score, window, invariant):
+    per_row = _plans.saved_words_per_row(q.dtype == jnp.float32, v.shape[3], p, offset)
     saved = jax.ShapeDtypeStruct((math.prod(q.shape[:3]) * per_row,), jnp.float32)
     results = (_like_o(q, v), saved)
     inputs = _jax_call.and_sink((q, k, v), sink)
-    o, saved = _call("forward_train", results, inputs, causal, p, offset, score, window)
-    return o, (q, k, v, saved, sink)
+    o, saved = _call("forward_train", results, inputs, causal, p, offset, score, window, invariant)
+    return o, (q, k, v, o, saved, sink)
 
 
-def _backward(causal, p, offset, score, window, kept, grad_o):
-    q, k, v, saved, sink = kept
+def _backward(causal, p, offset, score, window, invariant, kept, grad_o):
+    q, k, v, o, saved, sink = kept
     tensors = _jax_call.and_sink((q, k, v), sink)
     results = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in tensors)
-    inputs = _jax_call.and_sink((grad_o, q, k, v, saved), sink)
-    grads = _call("backward", results, inputs, causal, p, offset, score, window)
+    inputs = _jax_call.and_sink((grad_o, q, k, v, o, saved), sink)
+    grads = _call("backward", results, inputs, causal, p, offset, score, window, invariant)
     return (*grads[:3], None if sink is None else grads[3])
 
 

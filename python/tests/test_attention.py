@@ -49,7 +49,9 @@ class Values(unittest.TestCase):
         check(self, *random_inputs(heads=4, kv_heads=1))
 
     def test_other_dimension_of_v(self):
-        check(self, *random_inputs(dim=24, dim_v=40))
+        for dtype in (torch.float32, torch.float16, torch.bfloat16):
+            with self.subTest(dtype=dtype):
+                check(self, *random_inputs(dim=24, dim_v=40, dtype=dtype))
 
     def test_different_numbers_of_queries_and_keys(self):
         for len_q, len_k in ((1, 37), (5, 37), (37, 5)):
@@ -152,6 +154,23 @@ class Gradients(unittest.TestCase):
             k.zero_()
         with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
             o.sum().backward()
+
+    def test_changed_o_is_noticed(self):
+        """The backward reads it. A view of it shares its memory, a copy does not."""
+        q, k, v = random_inputs()
+        changes = (
+            lambda o: o.mul_(2),
+            lambda o: o.detach().zero_(),
+            lambda o: o.transpose(1, 2)[0].add_(1),
+        )
+        for window in ((-1, -1), (4, 0)):
+            for change in changes:
+                o = lssar.attention(q, k, v, window_size=window, layout="blhd")
+                change(o)
+                with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
+                    o.sum().backward()
+            o = lssar.attention(q, k, v, window_size=window, layout="blhd")
+            (o * 1.0).mul_(2).sum().backward()
 
     def test_second_derivative_is_refused(self):
         q, k, v = random_inputs(len_q=5)

@@ -153,16 +153,21 @@ class Operators(unittest.TestCase):
     def test_backward(self):
         q, k, v = self.q, self.k, self.v
         o, saved_o, stats, x = torch.ops.lssar.forward_train(q, k, v, *self.scalars)
-        for error, pattern, tensors in (
-            (ValueError, r"^grad_o: shape \(1, 4, 4, 16\); must be", (o[:, :, 1:], q, k, v, saved_o, stats, x)),
-            (TypeError, "^grad_o: dtype torch.float64", (o.double(), q, k, v, saved_o, stats, x)),
-            (ValueError, "^saved_o: shape", (o, q, k, v, saved_o[:, :, 1:], stats, x)),
-            (ValueError, "^saved_stats: shape", (o, q, k, v, saved_o, stats[1:], x)),
-            (ValueError, "^saved_x: shape", (o, q, k, v, saved_o, stats, x[..., :0])),
-            (TypeError, "^saved_x: dtype torch.float16; must be", (o, q, k, v, saved_o, stats, x.half())),
-            (ValueError, "^v: heads and length", (o, q, k[:, :, 1:], v, saved_o, stats, x)),
+        right = {"grad_o": o, "q": q, "k": k, "v": v, "o": o}
+        right |= {"saved_o": saved_o, "saved_stats": stats, "saved_x": x}
+        for error, pattern, wrong in (
+            (ValueError, r"^grad_o: shape \(1, 4, 4, 16\); must be", {"grad_o": o[:, :, 1:]}),
+            (TypeError, "^grad_o: dtype torch.float64", {"grad_o": o.double()}),
+            (ValueError, r"^o: shape \(1, 4, 4, 16\); must be", {"o": o[:, :, 1:]}),
+            (TypeError, "^o: dtype torch.bfloat16; must be that of q", {"o": o.bfloat16()}),
+            (ValueError, "^saved_o: shape .*; must be .* 0", {"saved_o": o.bfloat16()}),
+            (TypeError, "^saved_o: dtype torch.float32; must be torch.b", {"saved_o": saved_o.float()}),
+            (ValueError, "^saved_stats: shape", {"saved_stats": stats[1:]}),
+            (ValueError, "^saved_x: shape", {"saved_x": x[..., :0]}),
+            (TypeError, "^saved_x: dtype torch.float16; must be", {"saved_x": x.half()}),
+            (ValueError, "^v: heads and length", {"k": k[:, :, 1:]}),
         ):
-            self.assert_refused("backward", error, pattern, tensors)
+            self.assert_refused("backward", error, pattern, {**right, **wrong}.values())
 
     def test_score(self):
         scalars = (False, 0, 1.0, 0, "softmx")
@@ -177,17 +182,20 @@ class Operators(unittest.TestCase):
             torch.ops.lssar.forward(q, k, v.to("meta"), *self.scalars)
 
     def test_any_layout_of_what_was_saved(self):
-        q, k, v = self.q, self.k, self.v
-        o, *saved = torch.ops.lssar.forward_train(q, k, v, *self.scalars)
-        wanted = torch.ops.lssar.backward(o, q, k, v, *saved, *self.scalars)
-        strided = [x.transpose(-1, -2).contiguous().transpose(-1, -2) for x in (q, k, v, *saved)]
-        unaligned = [torch.cat([x.new_zeros(1), x.flatten()])[1:].view(x.shape) for x in saved]
-        for result in (
-            torch.ops.lssar.backward(o, *strided, *self.scalars),
-            torch.ops.lssar.backward(o, q, k, v, *unaligned, *self.scalars),
-        ):
-            for a, b in zip(result, wanted):
-                self.assertTrue(torch.equal(a, b))
+        for dtype in (torch.float32, torch.bfloat16):
+            q, k, v = (x.to(dtype) for x in (self.q, self.k, self.v))
+            o, *saved = torch.ops.lssar.forward_train(q, k, v, *self.scalars)
+            tensors = (q, k, v, o, *saved)
+            wanted = torch.ops.lssar.backward(o, *tensors, *self.scalars)
+            strided = [x.transpose(-1, -2).contiguous().transpose(-1, -2) for x in tensors]
+            heads_last = o.transpose(1, 2).contiguous().transpose(1, 2)
+            unaligned = [torch.cat([x.new_zeros(1), x.flatten()])[1:].view(x.shape) for x in saved]
+            for result in (
+                torch.ops.lssar.backward(o, *strided, *self.scalars),
+                torch.ops.lssar.backward(o, q, k, v, heads_last, *unaligned, *self.scalars),
+            ):
+                for a, b in zip(result, wanted):
+                    self.assertTrue(torch.equal(a, b))
 
 
 class Library(unittest.TestCase):
@@ -266,7 +274,7 @@ class Library(unittest.TestCase):
             (_launch._FORWARD, ("q", "k", "v", "o"), ("num_threads", "sink")),
             (
                 _launch._BACKWARD,
-                ("q", "k", "v", "grad_o", "grad_q", "grad_k", "grad_v"),
+                ("q", "k", "v", "o", "grad_o", "grad_q", "grad_k", "grad_v"),
                 ("num_threads", "sink", "grad_sink"),
             ),
         ):

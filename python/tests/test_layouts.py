@@ -8,7 +8,7 @@ import torch
 import definition
 import lssar
 from definition import assert_close, check, expected, random_inputs, with_gradients
-from lssar import _launch, _structs
+from lssar import _launch, _plans, _structs
 from lssar._library import library
 
 
@@ -49,12 +49,30 @@ class ReadInPlace(unittest.TestCase):
                 self.assertEqual(tuple(got.strides), tensor.stride()[:3])
 
     def test_heads_behind_length(self):
-        leaves = [torch.randn(2, 19, 3, 16, requires_grad=True) for _ in range(3)]
-        q, k, v = (x.transpose(1, 2) for x in leaves)
-        o, dq, dk, dv = check(self, q, k, v)
-        self.assert_read_in_place(*leaves)
-        for x in (o, dq, dk, dv):
-            self.assertTrue(x.transpose(1, 2).is_contiguous())
+        for dtype in (torch.float32, torch.bfloat16):
+            with self.subTest(dtype=dtype):
+                self.calls.clear()
+                made = [torch.randn(2, 19, 3, 16).to(dtype) for _ in range(3)]
+                leaves = [x.requires_grad_() for x in made]
+                q, k, v = (x.transpose(1, 2) for x in leaves)
+                o, dq, dk, dv = check(self, q, k, v)
+                self.assert_read_in_place(*leaves)
+                for x in (o, dq, dk, dv):
+                    self.assertTrue(x.transpose(1, 2).is_contiguous())
+
+    def test_o_is_read_where_it_was_written(self):
+        for dtype in (torch.float32, torch.bfloat16):
+            for axis in (1, 2):  # of the heads
+                self.calls.clear()
+                made = [torch.randn(2, 19, 19, 16).to(dtype) for _ in range(3)]
+                leaves = [x.requires_grad_() for x in made]
+                q, k, v = (x.transpose(1, axis) for x in leaves)
+                o = lssar.attention(q, k, v)
+                o.backward(torch.ones_like(o).contiguous())
+                self.assertEqual(len(self.calls), 2)
+                for call in self.calls:
+                    self.assertEqual(call.o.data, o.data_ptr())
+                    self.assertEqual(tuple(call.o.strides), o.stride()[:3])
 
     def test_packed_qkv(self):
         packed = torch.randn(2, 19, 3, 4, 16, requires_grad=True)
@@ -159,7 +177,11 @@ class Layouts(unittest.TestCase):
 
     def test_hooks_that_change_what_was_saved_are_noticed(self):
         """An address alone does not say so, and memory behind a shorter tensor would be read."""
-        inputs = random_inputs()
+        inputs = random_inputs(len_k=32, dim_v=24)
+
+        def is_o(x):
+            return x.shape == (1, 2, 33, 24)
+
         for change in (lambda x: x.half(), lambda x: x[:8], lambda x: x[::2], lambda x: x.view(2, -1).t()):
 
             def pack(x):
@@ -168,12 +190,66 @@ class Layouts(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, "^saved: torch.*; must be torch.int32"):
                 self.gradients_with_hook(pack, inputs)
 
+        for change in (lambda x: x.half(), lambda x: x[..., :8], lambda x: x.transpose(1, 2)):
+
+            def pack_o(x):
+                return change(x) if is_o(x) else x  # noqa: B023
+
+            with self.assertRaisesRegex(ValueError, "^o: torch.*; must be torch.float32"):
+                self.gradients_with_hook(pack_o, inputs)
+
         def strided(x):
+            x = x.transpose(2, 3).contiguous().transpose(2, 3) if is_o(x) else x
             return torch.stack([x, x], 1)[:, 0] if x.dim() == 1 else x
 
         wanted = with_gradients(lssar.attention, *inputs)
         for result, reference in zip(self.gradients_with_hook(strided, inputs), wanted):
             self.assertTrue(torch.equal(result, reference))
+
+
+class Saved(unittest.TestCase):
+    """How many bytes the forward keeps for the backward beside q, k, v and o."""
+
+    def kept(self, *inputs, **options):
+        """Bytes of the saved tensors that are neither an input nor o."""
+        kept = []
+        with torch.autograd.graph.saved_tensors_hooks(kept.append, lambda x: x):
+            o = lssar.attention(*inputs, **options)
+        known = {x.data_ptr() for x in (*inputs, o)}
+        return sum(x.numel() * x.element_size() for x in kept if x.data_ptr() not in known)
+
+    def test_bytes_of_a_row_and_head(self):
+        """The first of them: 2 bytes for each of 128 numbers of o, 16 of statistics, and X."""
+        for dtype, p, offset, wanted in (
+            (torch.bfloat16, 15, 1.0, 2 * 128 + 16 + 2 * 128),
+            (torch.float16, 15, 0.0, 2 * 128 + 16),
+            (torch.float32, 15, 1.0, 16 + 4 * 128),
+            (torch.float32, 15, 0.0, 16),
+        ):
+            with self.subTest(dtype=dtype, p=p, offset=offset):
+                key = (True, _launch.DTYPES[dtype], 128, 128, 2, 2, True, p, offset, "", 16)
+                *saved, _ = _plans.context("virtual").plan(key).needs((3, 2, 2, 5, 5))
+                self.assertEqual(sum(saved), 3 * 2 * 5 * wanted)
+                q = torch.zeros(3, 2, 5, 128, dtype=dtype, device="meta")
+                self.assertEqual(lssar.saved_bytes(q, q, p, offset), 3 * 2 * 5 * wanted)
+
+    def test_no_more_is_kept(self):
+        for window in ((-1, -1), (4, 0)):
+            for dtype in (torch.float32, torch.bfloat16):
+                q, k, v = (x.transpose(1, 2) for x in random_inputs(dim_v=24, dtype=dtype))
+                for options in ({"p": 15}, {"p": 0}):
+                    kept = self.kept(q, k, v, window_size=window, layout="blhd", **options)
+                    self.assertEqual(kept, lssar.saved_bytes(q, v, **options))
+
+    def test_wrong_arguments_are_named(self):
+        q = torch.ones(1, 1, 2, 8)
+        for error, pattern, arguments in (
+            (TypeError, "^q: dtype torch.float64; must be a tensor of float16", (q.double(), q)),
+            (TypeError, "^v: list; must be a tensor", (q, [1])),
+            (ValueError, "^p: 1025; must be", (q, q, 1025)),
+        ):
+            with self.assertRaisesRegex(error, pattern):
+                lssar.saved_bytes(*arguments)
 
 
 if __name__ == "__main__":

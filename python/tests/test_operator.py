@@ -7,7 +7,7 @@ from unittest import mock
 import torch
 
 import lssar
-from definition import assert_close, check, expected, random_inputs, with_gradients
+from definition import TOLERANCES, assert_close, check, expected, random_inputs, with_gradients
 from lssar import _launch, _op, _structs
 from lssar._library import library
 
@@ -37,7 +37,15 @@ class Compile(unittest.TestCase):
 
     def test_gradients(self):
         attention = self.compiled(lssar.attention, "aot_eager")
-        check(self, *random_inputs(batch=2, heads=4, kv_heads=2, dim_v=24), function=attention)
+        for dtype in (torch.float32, torch.bfloat16):
+            inputs = random_inputs(batch=2, heads=4, kv_heads=2, dim_v=24, dtype=dtype)
+            check(self, *inputs, function=attention)
+
+    def test_changed_o_is_noticed(self):
+        """Within a graph, as without the compiler."""
+        doubled = self.compiled(lambda *x: lssar.attention(*x).mul_(2), "aot_eager")
+        with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
+            doubled(*random_inputs(len_q=9)).sum().backward()
 
     def test_every_dtype_and_no_gradient(self):
         attention = self.compiled(lssar.attention, "aot_eager")
@@ -87,9 +95,10 @@ class Tracing(unittest.TestCase):
         torch.library.opcheck(torch.ops.lssar.forward_train.default, (q, k, v, *scalars))
         q, k, v = (x.detach() for x in (q, k, v))
         torch.library.opcheck(torch.ops.lssar.forward.default, (q, k, v, *scalars))
-        o, *saved = torch.ops.lssar.forward_train(q, k, v, *scalars)
+        results = torch.ops.lssar.forward_train(q, k, v, *scalars)
+        grad_o = torch.ones_like(results[0])
         torch.library.opcheck(
-            torch.ops.lssar.backward.default, (torch.ones_like(o), q, k, v, *saved, *scalars)
+            torch.ops.lssar.backward.default, (grad_o, q, k, v, *results, *scalars)
         )
 
     def test_fake_results_have_the_real_shapes(self):
@@ -128,8 +137,8 @@ class Tracing(unittest.TestCase):
             o = lssar.attention(q, q, q)
             # Not by autograd, which asks the driver for the device.
             scalars = (True, 15, 1.0, 0)
-            _, *saved = torch.ops.lssar.forward_train(q, q, q, *scalars)
-            grads = torch.ops.lssar.backward(o, q, q, q, *saved, *scalars)
+            results = torch.ops.lssar.forward_train(q, q, q, *scalars)
+            grads = torch.ops.lssar.backward(o, q, q, q, *results, *scalars)
         for x in (o, *grads):
             self.assertEqual((x.shape, x.device.type), (q.shape, "cuda"))
 
@@ -177,6 +186,31 @@ class WithoutCompile(unittest.TestCase):
             lssar.attention(q, k, v).sum().backward()
         self.assertIn("lssar.forward_train.default", names)
         self.assertIn("lssar.backward.default", names)
+
+    def test_what_the_rounding_of_o_took(self):
+        """It is less than o's last bit, and gradients of scores need it."""
+        for dtype, bits in ((torch.float16, 11), (torch.bfloat16, 8)):
+            q, k, v = (x.detach() for x in random_inputs(dim_v=24, dtype=dtype))
+            q = k + q / 10  # a row attends to its own key: what its gradient sums nearly cancels
+            wanted = expected(q, k, v, causal=True)
+            scalars = (True, 15, 1.0, 0)
+            o, saved_o, *others = torch.ops.lssar.forward_train(q, k, v, *scalars)
+            half = 2.0**-bits * o.double().abs() + 2.0**-25  # of a last bit, and of float16's smallest
+            self.assertTrue((saved_o.double().abs() <= half).all())
+            grad_o = torch.randn(o.shape, generator=torch.Generator().manual_seed(7)).to(dtype)
+            errors = []
+            for taken in (saved_o, torch.zeros_like(saved_o)):
+                tensors = (grad_o, q, k, v, o, taken, *others)
+                grads = torch.ops.lssar.backward(*tensors, *scalars)
+                errors.append((grads[0].double() - wanted[1]).norm() / wanted[1].norm())
+            self.assertLess(errors[0], TOLERANCES[dtype][1])
+            self.assertGreater(errors[1], 5 * TOLERANCES[dtype][1])
+
+    def test_changed_o_is_noticed(self):
+        o = self.attention(*random_inputs(len_q=5))
+        o.mul_(2)
+        with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
+            o.sum().backward()
 
     def test_without_gradient(self):
         q, k, v = random_inputs()
@@ -342,8 +376,8 @@ class Sinks(unittest.TestCase):
         torch.library.opcheck(torch.ops.lssar.forward_train.default, (q, k, v, *scalars, sink))
         q, k, v, sink = (x.detach() for x in self.inputs)
         torch.library.opcheck(torch.ops.lssar.forward.default, (q, k, v, *scalars, sink))
-        o, *saved = torch.ops.lssar.forward_train(q, k, v, *scalars, sink)
-        arguments = (torch.ones_like(o), q, k, v, *saved, *scalars, sink)
+        results = torch.ops.lssar.forward_train(q, k, v, *scalars, sink)
+        arguments = (torch.ones_like(results[0]), q, k, v, *results, *scalars, sink)
         torch.library.opcheck(torch.ops.lssar.backward_with_sink.default, arguments)
 
     def test_values_and_gradients(self):
@@ -367,9 +401,9 @@ class Sinks(unittest.TestCase):
             results = []
             for device in ("cpu", "meta"):
                 q, k, v, sink = (x.to(device) for x in (q, k, v, sink))
-                o, *saved = torch.ops.lssar.forward_train(q, k, v, *self.SCALARS, sink)
-                grads = torch.ops.lssar.backward_with_sink(o, q, k, v, *saved, *self.SCALARS, sink)
-                results.append((o, *saved, *grads))
+                saved = torch.ops.lssar.forward_train(q, k, v, *self.SCALARS, sink)
+                inputs = (saved[0], q, k, v, *saved, *self.SCALARS, sink)
+                results.append((*saved, *torch.ops.lssar.backward_with_sink(*inputs)))
             for a, b in zip(*results, strict=True):
                 self.assertEqual((a.shape, a.stride(), a.dtype), (b.shape, b.stride(), b.dtype))
 
@@ -421,12 +455,12 @@ class Sinks(unittest.TestCase):
                 return function(*args, **(kwargs or {}))
 
         q, k, v, sink = (x.detach() for x in self.inputs)
-        o, *saved = _launch.forward_train(q, k, v, *self.SCALARS, sink)
+        saved = _launch.forward_train(q, k, v, *self.SCALARS, sink)
         names = set()
         with Names():
             _launch.forward(q, k, v, *self.SCALARS, sink)
             _launch.forward_train(q, k, v, *self.SCALARS, sink)
-            _launch.backward_with_sink(o, q, k, v, *saved, *self.SCALARS, sink)
+            _launch.backward_with_sink(saved[0], q, k, v, *saved, *self.SCALARS, sink)
         self.assertEqual(names, {"aten::new_empty", "aten::new_empty_strided"})
 
 
@@ -448,8 +482,8 @@ class NothingWaits(unittest.TestCase):
         ):
             q, k, v = (x.detach() for x in inputs)
             scalars = (True, 15, 1.0, _launch.layout_of(q, k, v))
-            o, *saved = _launch.forward_train(q, k, v, *scalars)
-            grad_o = torch.ones_like(o)
+            saved = _launch.forward_train(q, k, v, *scalars)
+            grad_o = torch.ones_like(saved[0])
             for _ in range(2):  # calls of a new signature, and of one that is known
                 names = set()
                 with Names():

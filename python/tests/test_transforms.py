@@ -48,6 +48,14 @@ class Transforms(unittest.TestCase):
     def test_vmap_of_grad(self):
         self.check(lambda a: func.vmap(func.grad(self.loss(a), (0, 1, 2)))(*self.many))
 
+    def test_vmap_of_grad_in_bfloat16(self):
+        """The same entries one by one: what the rounding of o took has a batch, too."""
+        many = [x.bfloat16() for x in self.many]
+        gradients = func.grad(self.loss(lssar.attention), (0, 1, 2))
+        one_by_one = [gradients(*entry) for entry in zip(*many)]
+        for result, parts in zip(func.vmap(gradients)(*many), zip(*one_by_one)):
+            self.assertTrue(torch.equal(result, torch.stack(parts)))
+
     def test_vmap_of_vmap_of_grad(self):
         inner = lambda a: func.vmap(func.grad(self.loss(a)), (0, None, None))  # noqa: E731
         self.check(lambda a: func.vmap(inner(a), (None, 0, 0))(*self.many))

@@ -73,6 +73,14 @@ class Sequences(unittest.TestCase):
             for causal in (False, True):
                 with self.subTest(dtype=dtype, causal=causal):
                     self.check(*packed_inputs(dtype=dtype), 33, 33, causal=causal)
+        self.check(*packed_inputs(dim=24, dim_v=40, dtype=torch.float16), 33, 33)
+
+    def test_changed_o_is_noticed(self):
+        q, k, v, *cu = packed_inputs()
+        o = lssar.varlen_attention(q, k, v, *cu)
+        o[2:4].zero_()
+        with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
+            o.sum().backward()
 
     def test_longest_is_looked_up(self):
         self.check(*packed_inputs(), causal=True)
@@ -131,6 +139,8 @@ class Sequences(unittest.TestCase):
         self.assertTrue(torch.equal(turned, wanted))
         with self.assertRaisesRegex(TypeError, "q: dtype torch.bfloat16"):
             grad(lambda x: x.bfloat16() if x.dim() == 3 else x)
+        with self.assertRaisesRegex(ValueError, "^o: torch.float32 \\(1, 4, 16\\) on"):
+            grad(lambda x: x[:1] if x.dim() == 3 and x.grad_fn is not None else x)
         with self.assertRaisesRegex(ValueError, "saved: torch.int32 \\(1,\\)"):
             grad(lambda x: x[:1] if x.dtype == torch.int32 and x.numel() > 100 else x)
 

@@ -25,7 +25,8 @@ LSSAR_HOST void backward_rows(const AttentionParams& params, u32 block, void* /*
         row_pointer<const Element>(params.q, place.batch, place.head, row), query);
     load_row<Config, Config::kHeadDimV>(
         row_pointer<const Element>(params.grad_o, place.batch, place.head, row), g);
-    const float delta = row_dot<Config>(g, params.saved_o + flat * Config::kHeadDimV);
+    const float delta = output_dot<Config>(
+        params, g, row_pointer<const Element>(params.o, place.batch, place.head, row), flat);
     float g_x = 0.0f;
     if constexpr (Config::kNeedsX) {
       using SavedX = typename Config::SavedX;

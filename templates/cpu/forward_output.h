@@ -202,12 +202,11 @@ LSSAR_HOST void store_output(const AttentionParams& params, const RowPlace& plac
                              const RowStats& saved, const float* outputs) {
   const bool is_empty = saved.zs == 0.0f;  // then o is 0 even if a value is NaN
   const float scale = is_empty ? 0.0f : 1.0f / saved.zs;
-  store_scaled<Config>(
-      row_pointer<typename Config::Element>(params.o, place.batch, place.head, row), outputs, scale,
-      is_empty);
+  auto* o = row_pointer<typename Config::Element>(params.o, place.batch, place.head, row);
+  store_scaled<Config>(o, outputs, scale, is_empty);
   const i64 flat = flat_row<Config>(params, place, row);
-  if constexpr (Config::kIsTraining)
-    store_scaled<Config>(params.saved_o + flat * Config::kHeadDimV, outputs, scale, is_empty);
+  if constexpr (Config::kIsTraining && Config::kSavesO)
+    save_rounding<Config>(params, flat, o, outputs, scale, is_empty);
   if (params.saved_stats != nullptr) store_stats<Config>(params, flat, saved);
 }
 

@@ -38,7 +38,7 @@ LSSAR_HOST void store_partial(const AttentionParams& params, i64 flat, const Row
   const RowPlanes<Config> stats(params, flat);
   stats[1] = saved.m;
   stats[2] = saved.zs;
-  store_scaled<Config>(params.saved_o + flat * Config::kHeadDimV, outputs,
+  store_scaled<Config>(params.partial_o + flat * Config::kHeadDimV, outputs,
                        saved.zs != saved.zs ? quiet_nan() : 1.0f, saved.zs == 0.0f);
 }
 

@@ -137,7 +137,9 @@ LSSAR_HOST void write_constants(const AttentionParams& params, const RowPlace& p
         row_pointer<const Element>(params.q, place.batch, place.head, row), tile.queries);
     load_row<Config, Config::kHeadDimV>(
         row_pointer<const Element>(params.grad_o, place.batch, place.head, row), tile.grads);
-    delta[r] = row_dot<Config>(tile.grads, params.saved_o + (first + r) * Config::kHeadDimV);
+    delta[r] = output_dot<Config>(
+        params, tile.grads, row_pointer<const Element>(params.o, place.batch, place.head, row),
+        first + r);
     const float scale = visible == 0 ? 0.0f : general_score_scale<Config>(squares, visible);
     *row_constants(params, first + r) =
         plain_constants<Config>(load_stats<Config>(params, first + r), visible, scale, delta[r]);

@@ -200,10 +200,10 @@ struct GeneralBlock {
       const float z = row_divisor<Config>(row);
       const float scale = output_scale<Config>(row, z);
       const bool is_empty = z == 0.0f;  // then o is 0 even if a value is NaN
-      store_scaled<Config>(row_pointer<Element>(params.o, place.batch, place.head, i++), outputs,
-                           scale, is_empty);
-      if constexpr (Config::kIsTraining)
-        store_scaled<Config>(params.saved_o + flat * Config::kHeadDimV, outputs, scale, is_empty);
+      Element* const o = row_pointer<Element>(params.o, place.batch, place.head, i++);
+      store_scaled<Config>(o, outputs, scale, is_empty);
+      if constexpr (Config::kIsTraining && Config::kSavesO)
+        save_rounding<Config>(params, flat, o, outputs, scale, is_empty);
       if (params.saved_stats != nullptr) store_stats<Config>(params, flat, stats_of(row, z));
     });
   }

@@ -79,7 +79,7 @@ LSSAR_HOST void general_weighted_sum(const AttentionParams& params, u32 block, v
     rows.add_values();
     rows.for_each_row([&](GeneralRow& row, i64 flat, const float* outputs) LSSAR_WIDE {
       const float z = range_divisor<Config>(row);
-      store_scaled<Config>(rows.params.saved_o + flat * Config::kHeadDimV, outputs,
+      store_scaled<Config>(rows.params.partial_o + flat * Config::kHeadDimV, outputs,
                            range_scale<Config>(row, z), row.normalizer == 0.0f);
       store_stats<Config>(rows.params, flat, rows.stats_of(row, z));
     });

@@ -35,6 +35,15 @@ LSSAR_HOST float row_dot(const float* g, const X* x) {
   return lane_sum<Config>(sum);
 }
 
+// sum_c g[c] o[c] of a saved row, with o as it was before it was rounded.
+template <class Config>
+LSSAR_HOST float output_dot(const AttentionParams& params, const float* g,
+                            const typename Config::Element* o, i64 saved_row) {
+  const float sum = row_dot<Config>(g, o);
+  if constexpr (!Config::kSavesO) return sum;
+  return sum + row_dot<Config>(g, (const Bf16*)params.saved_o + saved_row * Config::kHeadDimV);
+}
+
 template <class Config>
 LSSAR_HOST RowConstants make_row_constants(const RowStats& row, i64 visible, float score_scale,
                                            float delta, float g_x) {

@@ -124,6 +124,21 @@ LSSAR_HOST void store_scaled(To* to, const float* from, float scale, bool is_zer
                                          : one_form<Config>(load<Config>(from + kWhole) * scale));
 }
 
+// kSavesO: saves what rounding took from a row of o, which store_scaled has just stored at `o`.
+template <class Config>
+LSSAR_HOST void save_rounding(const AttentionParams& params, i64 saved_row,
+                              const typename Config::Element* o, const float* from, float scale,
+                              bool is_zero) {
+  Bf16* const to = (Bf16*)params.saved_o + saved_row * Config::kHeadDimV;
+  const auto rounding = [&]<bool kIsHalf>(Constant<kIsHalf>, int d) LSSAR_WIDE {
+    const Floats<Config> exact = is_zero ? Floats<Config>{} : load<Config>(from + d) * scale;
+    store<Config, kIsHalf>(to + d, one_form<Config>(exact - load<Config, kIsHalf>(o + d)));
+  };
+  constexpr int kWhole = Config::kHeadDimV / Config::kLanes * Config::kLanes;
+  for (int d = 0; d < kWhole; d += Config::kLanes) rounding(Constant<false>{}, d);
+  if constexpr (kWhole != Config::kHeadDimV) rounding(Constant<true>{}, kWhole);
+}
+
 // c_i log2(e) / |q_i|, by which a query is multiplied before its products with unit vectors of k.
 template <class Config>
 LSSAR_HOST float query_scale(float squares, i64 visible) {

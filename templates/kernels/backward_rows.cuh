@@ -1,6 +1,6 @@
 // First step: what every later score of a query row needs.
 //
-//   delta_i = g_i o_i (o in float32),  eps_i = p b_i g_i X_i
+//   delta_i = g_i o_i (o before it was rounded),  eps_i = p b_i g_i X_i
 //
 // Eight lanes work on a row of [batch, heads, seq_q]; a block has kThreads / 8 rows. If the dk/dv
 // kernel sums dq, this kernel also clears the sums and the counters of their order.
@@ -18,7 +18,7 @@
 namespace lssar_device {
 
 // sum_c g[c] x[c] over the row group.
-template <class Config, class X>
+template <class Config, bool kIsXAligned, class X>
 LSSAR_DEVICE float row_dot(const typename Config::Element* g, const X* x) {
   float sum = 0.0f;
 #pragma unroll
@@ -27,7 +27,7 @@ LSSAR_DEVICE float row_dot(const typename Config::Element* g, const X* x) {
     if (at >= Config::kHeadDimV) continue;
     float gs[kChunkElems], xs[kChunkElems];
     load_chunk<Config::kIsAligned>(gs, g + at);
-    load_chunk<true>(xs, x + at);
+    load_chunk<kIsXAligned>(xs, x + at);
 #pragma unroll
     for (int i = 0; i < kChunkElems; ++i) sum = fma(gs[i], xs[i], sum);
   }
@@ -257,11 +257,15 @@ LSSAR_DEVICE void backward_rows(const AttentionParams& params) {
   const float inverse_norm = query_inverse_norm<Config>(
       row_pointer<const Element>(params.q, place.batch, place.head, read_row));
   const Element* g = row_pointer<const Element>(params.grad_o, place.batch, place.head, read_row);
-  const float delta = row_dot<Config>(g, params.saved_o + flat_row * Config::kHeadDimV);
+  const Element* o = row_pointer<const Element>(params.o, place.batch, place.head, read_row);
+  float delta = row_dot<Config, Config::kIsAligned>(g, o);
+  if constexpr (!Config::kIsFp32)
+    delta += row_dot<Config, true>(
+        g, static_cast<const Bf16*>(params.saved_o) + flat_row * Config::kHeadDimV);
   float g_x = 0.0f;
   if constexpr (Config::kNeedsX)
-    g_x = row_dot<Config>(g, static_cast<const typename Config::SavedX*>(params.saved_x) +
-                                 flat_row * Config::kHeadDimV);
+    g_x = row_dot<Config, true>(g, static_cast<const typename Config::SavedX*>(params.saved_x) +
+                                       flat_row * Config::kHeadDimV);
   float g_norm = 0.0f;
   if constexpr (kScalesAhead<Config>)
     g_norm = square_root(row_square<Config::kHeadDimV, Config::kIsAligned>(g));

@@ -59,7 +59,7 @@ struct RangeRows {
       for (int n = 0; n < kTiles; ++n) {
         const int col = first_col + fragment_col(n);
         if (col >= Config::kHeadDimV) continue;
-        store_global_8(params.saved_o + row * Config::kHeadDimV + col,
+        store_global_8(params.partial_o + row * Config::kHeadDimV + col,
                        is_bad ? quiet_nan() : o.at[n][2 * half],
                        is_bad ? quiet_nan() : o.at[n][2 * half + 1]);
       }

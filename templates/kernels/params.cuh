@@ -19,20 +19,21 @@ struct AttentionParams {
   TensorRef q;       // [batch, heads, seq_q, head_dim]
   TensorRef k;       // [batch, kv_heads, seq_k, head_dim]
   TensorRef v;       // [batch, kv_heads, seq_k, head_dim_v]
-  TensorRef o;       // [batch, heads, seq_q, head_dim_v]; forward: written
+  TensorRef o;       // [batch, heads, seq_q, head_dim_v]; forward: written, backward: read
   TensorRef grad_o;  // like o; backward: read
   TensorRef grad_q;  // like q, k, v; backward: written
   TensorRef grad_k;
   TensorRef grad_v;
 
   // Saved by the forward for training, read by the backward.
-  float* saved_o;  // [rows, head_dim_v]: o in float32; weighted sum: written, undivided
+  void* saved_o;  // [rows, head_dim_v]: bf16, what rounding took from o; fp32 problems: null
   // [4, rows]: R, m, zs (natural units), largest score in bits. May be null in a forward.
   //
   // Row sums write R and the score; weighted sum reads these two and writes the others.
   // kIsGeneral: see general_range.cuh.
   float* saved_stats;
   void* saved_x;  // [rows, head_dim_v]: X, bf16 (fp32 problems: float32); null where unused
+  float* partial_o;  // [rows, head_dim_v]; weighted sum: written, undivided
 
   // Workspace.
   float* q_inv_norm;  // [rows]: 1 / |q|, 0 where |q| <= 1e-12, NaN where q is not finite
@@ -40,7 +41,6 @@ struct AttentionParams {
   float* row_constants;  // [rows, 8]: see tile/row_constants.cuh
   float* grad_q_sum;     // float32 sums of DqMode atomic and ordered: see tile/grad_q_sum.cuh
   unsigned* dq_turns;    // DqMode ordered: see tile/dq_turns.cuh
-  void* unused;          // keeps the offsets that kernels of older captures read
   unsigned* tickets;     // tickets drawn so far: see tile/tickets.cuh
 
   long long seq_q;

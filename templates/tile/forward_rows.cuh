@@ -6,6 +6,7 @@
 #include "templates/ptx/sync.cuh"
 #include "templates/tile/fragment.cuh"
 #include "templates/tile/lane_rows.cuh"
+#include "templates/tile/saved_o.cuh"
 #include "templates/tile/score.cuh"
 
 namespace lssar_device {
@@ -207,8 +208,8 @@ struct ForwardRows : LaneRows<Config> {
           o.at[n][2 * half] = o0;
           o.at[n][2 * half + 1] = o1;
         }
-        if constexpr (Config::kIsTraining)
-          store_global_8(params.saved_o + saved_row * Config::kHeadDimV + col, o0, o1);
+        if constexpr (Config::kIsTraining && !Config::kIsFp32)
+          save_rounding<Config>(params, saved_row, col, o0, o1);
         if constexpr (Config::kNeedsX)
           store_pair<true, typename Config::SavedX>(
               static_cast<typename Config::SavedX*>(params.saved_x) +

@@ -21,6 +21,7 @@
 #include "templates/tile/fragment.cuh"
 #include "templates/tile/grad_scale.cuh"
 #include "templates/tile/lane_rows.cuh"
+#include "templates/tile/saved_o.cuh"
 #include "templates/tile/score.cuh"
 #include "templates/tile/score_fragment.cuh"
 #include "templates/tile/sink.cuh"
@@ -386,8 +387,8 @@ struct GeneralRows : LaneRows<Config> {
           o.at[n][2 * half] = o0;
           o.at[n][2 * half + 1] = o1;
         }
-        if constexpr (Config::kIsTraining)
-          store_global_8(params.saved_o + saved_row * Config::kHeadDimV + col, o0, o1);
+        if constexpr (Config::kIsTraining && !Config::kIsFp32)
+          save_rounding<Config>(params, saved_row, col, o0, o1);
       }
       const bool has_stats = Config::kIsTraining || params.saved_stats != nullptr;
       if (has_stats && first_col == 0 && lane_index() % 4 == 0)

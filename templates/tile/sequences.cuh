@@ -67,7 +67,7 @@ LSSAR_DEVICE void set_sequence(AttentionParams& own, const SequencesParams& all,
   own.seq_k = k.length;
   own.batch = 1;
   const i64 rows_before = q.before * own.heads;
-  own.saved_o += rows_before * Config::kHeadDimV;
+  own.saved_o = static_cast<Bf16*>(own.saved_o) + rows_before * Config::kHeadDimV;
   if (own.saved_stats != nullptr) own.saved_stats += rows_before * 4;
   own.saved_x =
       static_cast<typename Config::SavedX*>(own.saved_x) + rows_before * Config::kHeadDimV;

@@ -87,9 +87,11 @@ class CandidateTimerTest : public testing::TestWithParam<Pass> {
     return all;
   }
 
-  Status time(const std::vector<TimedCandidate>& all, int rounds, size_t chunk) {
+  Status time(const std::vector<TimedCandidate>& all, int rounds, size_t chunk,
+              bool cold_l2 = true) {
     TimeRequest request;
     request.rounds = rounds;
+    request.cold_l2 = cold_l2;
     return CandidateTimer(*engine_, task_).time(all, request, chunk, told_);
   }
 
@@ -121,6 +123,15 @@ TEST_P(CandidateTimerTest, AChunkOfOneIsWaitedForByItself) {
   EXPECT_EQ(order.substr(order.size() - wanted.size()), wanted);
   ASSERT_GE(told_.runs.size(), 2u);
   EXPECT_EQ(told_.runs.back().size(), 1u);
+}
+
+TEST_P(CandidateTimerTest, AWarmL2IsNotEmptiedBetweenSamples) {
+  ASSERT_TRUE(time(candidates(3), 1, 8, /*cold_l2=*/false).ok());
+  const std::string launches(num_steps_, 'L'), warm = "E" + launches + "E";
+  const std::string wanted = "FFFF" + launches + warm + warm + warm + "SSS";
+  const std::string& order = driver_.order;
+  ASSERT_GE(order.size(), wanted.size());
+  EXPECT_EQ(order.substr(order.size() - wanted.size()), wanted);
 }
 
 TEST_P(CandidateTimerTest, EveryCandidateHasASampleInEveryRound) {

@@ -70,7 +70,7 @@ class HostMemory : public testing::Test {
     ASSERT_EQ(lssar_plan_workspace_size(plan, &call_.sizes, &call_.workspace_bytes),
               LSSAR_STATUS_OK);
     // operator new aligns to 16 bytes, which is all that is asked for.
-    saved_o_.resize(saved_.o / 4);
+    saved_o_.resize(saved_.o / 4 + 1);
     saved_stats_.resize(saved_.stats / 4);
     saved_x_.resize(saved_.x / 4 + 1);
     workspace_.resize(call_.workspace_bytes / 4);

@@ -2,6 +2,7 @@
 // host as lssar.h says, and compared with the whole.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -168,6 +169,31 @@ TEST_F(KeyRanges, OfWindowsAddUp) {
   problem.window_sinks = 3;
   problem.prefix = 9;
   expect_whole(problem, {1, 2, 1, 90, 131}, cut(90, {37}), cut(131, {70, 80}));
+}
+
+// Keys [first, end) and their values are no numbers, and no row sees them: the same bits as with
+// numbers. A range may begin or end among them, or have them alone.
+TEST_F(KeyRanges, OfWindowsReadNoKeyThatNoRowSees) {
+  for (const int alignment : {16, 2}) {
+    Problem problem = problem_of(DType::kBf16, true, 15, 1, 2, 1);
+    problem.window_left = 30;
+    problem.prefix = 9;
+    problem.alignment = alignment;
+    constexpr int64_t kFirst = 9, kEnd = 131 - 35 - 30;
+    const Sizes sizes{1, 2, 1, 35, 131};
+    const RandomInputs random = random_inputs(problem, sizes, InputKind::kGauss, 9);
+    CapiInputs inputs{random.q, random.k, random.v, {}};
+    const auto run = [&] {
+      return merged(problem, sizes, inputs, cut(35, {}), cut(131, {20, 40, 70}));
+    };
+    const auto usual = run();
+    for (std::vector<float>* x : {&inputs.k, &inputs.v})
+      std::fill(x->begin() + kFirst * 64, x->begin() + kEnd * 64, kNaN);
+    const auto poisoned = run();
+    ASSERT_TRUE(usual.ok() && poisoned.ok()) << usual.status().to_string();
+    EXPECT_EQ(usual->o, poisoned->o) << "alignment " << alignment;
+    EXPECT_EQ(usual->stats, poisoned->stats) << "alignment " << alignment;
+  }
 }
 
 TEST_F(KeyRanges, OnHopperTakeThePortableKernels) {

@@ -1,139 +1,18 @@
 #include "tests/capi/run_capi.h"
 
-#include <fmt/format.h>
-
-#include <cmath>
-#include <cstring>
 #include <set>
 #include <string>
 
 #include "base/field_json.h"
 #include "reference/numerics.h"
 #include "score/score_function_fields.h"
+#include "tests/capi/device_tensor.h"
 
 namespace lssar {
 namespace {
 
-constexpr std::byte kNanByte{0xFF};  // a NaN in every dtype
-
-// Memory of the context's device.
-class Buffer {
- public:
-  explicit Buffer(lssar_context* context) : context_(context) {}
-  ~Buffer() {
-    if (lssar_buffer_free(context_, data_) != LSSAR_STATUS_OK) data_ = nullptr;
-  }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-
-  Status allocate(size_t bytes) {
-    bytes_ = bytes;
-    LSSAR_RETURN_IF_ERROR(to_status(lssar_buffer_alloc(context_, bytes, &data_)));
-    return write(std::vector<std::byte>(bytes, kNanByte));
-  }
-  Status write(const std::vector<std::byte>& bytes) {
-    return to_status(lssar_buffer_write(context_, data_, bytes.data(), bytes.size()));
-  }
-  Result<std::vector<std::byte>> read() const {
-    std::vector<std::byte> bytes(bytes_);
-    LSSAR_RETURN_IF_ERROR(to_status(lssar_buffer_read(context_, bytes.data(), data_, bytes_)));
-    return bytes;
-  }
-  void* data() const { return data_; }
-  size_t bytes() const { return bytes_; }
-
- private:
-  lssar_context* const context_;
-  void* data_ = nullptr;
-  size_t bytes_ = 0;
-};
-
-// A tensor of the call in device memory, in some layout.
-class DeviceTensor {
- public:
-  DeviceTensor(lssar_context* context, const char* name, DType dtype, const Sizes& sizes,
-               bool is_of_queries, int64_t dim, Layout layout)
-      : buffer_(context),
-        name_(name),
-        dtype_(dtype),
-        batch_(sizes.batch),
-        heads_(is_of_queries ? sizes.heads : sizes.kv_heads),
-        length_(is_of_queries ? sizes.seq_q : sizes.seq_k),
-        dim_(dim) {
-    int64_t row = dim;
-    if (layout == Layout::kPadded) row += 8;
-    if (layout == Layout::kUnaligned) row += 1;
-    first_ = layout == Layout::kUnaligned ? 1 : 0;
-    if (layout == Layout::kLengthMajor) {
-      head_stride_ = row;
-      row_stride_ = heads_ * row;
-    } else {
-      row_stride_ = row;
-      head_stride_ = length_ * row;
-    }
-    batch_stride_ = heads_ * length_ * row;
-    num_elems_ = first_ + batch_ * batch_stride_;
-  }
-
-  Status allocate() { return buffer_.allocate(num_elems_ * dtype_bytes(dtype_)); }
-
-  Status upload(const std::vector<float>& values) {
-    if (static_cast<int64_t>(values.size()) != batch_ * heads_ * length_ * dim_) {
-      return invalid_argument(
-          fmt::format("{}: {} values do not fit the sizes", name_, values.size()));
-    }
-    const int size = dtype_bytes(dtype_);
-    const std::vector<std::byte> packed = pack(dtype_, values);
-    std::vector<std::byte> bytes(buffer_.bytes(), kNanByte);
-    for_each_row([&](int64_t from, int64_t to) {
-      std::memcpy(bytes.data() + to * size, packed.data() + from * size, dim_ * size);
-    });
-    return buffer_.write(bytes);
-  }
-
-  // An error where a byte between the rows is not the poison it was.
-  Result<std::vector<float>> download() const {
-    const int size = dtype_bytes(dtype_);
-    LSSAR_ASSIGN_OR_RETURN(std::vector<std::byte> bytes, buffer_.read());
-    std::vector<std::byte> packed(batch_ * heads_ * length_ * dim_ * size);
-    for_each_row([&](int64_t to, int64_t from) {
-      std::memcpy(packed.data() + to * size, bytes.data() + from * size, dim_ * size);
-      std::memset(bytes.data() + from * size, static_cast<int>(kNanByte), dim_ * size);
-    });
-    for (size_t i = 0; i < bytes.size(); ++i) {
-      if (bytes[i] != kNanByte) {
-        return internal_error(fmt::format("{}: byte {} between its rows was written", name_, i));
-      }
-    }
-    return unpack(dtype_, packed);
-  }
-
-  lssar_tensor ref() const {
-    auto* data = static_cast<std::byte*>(buffer_.data());
-    if (data != nullptr) data += first_ * dtype_bytes(dtype_);
-    return {data, {batch_stride_, head_stride_, row_stride_}};
-  }
-
- private:
-  // visit(first element of the row when contiguous, first element where it lies).
-  template <typename Visit>
-  void for_each_row(const Visit& visit) const {
-    int64_t contiguous = 0;
-    for (int64_t b = 0; b < batch_; ++b) {
-      for (int64_t h = 0; h < heads_; ++h) {
-        for (int64_t i = 0; i < length_; ++i, contiguous += dim_) {
-          visit(contiguous, first_ + b * batch_stride_ + h * head_stride_ + i * row_stride_);
-        }
-      }
-    }
-  }
-
-  Buffer buffer_;
-  const char* name_;
-  const DType dtype_;
-  const int64_t batch_, heads_, length_, dim_;
-  int64_t first_, num_elems_, batch_stride_, head_stride_, row_stride_;
-};
+TensorShape of_queries(const Sizes& s, int64_t dim) { return {s.batch, s.heads, s.seq_q, dim}; }
+TensorShape of_keys(const Sizes& s, int64_t dim) { return {s.batch, s.kv_heads, s.seq_k, dim}; }
 
 Result<std::vector<float>> read_floats(const Buffer& buffer) {
   LSSAR_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, buffer.read());
@@ -146,14 +25,14 @@ class CallMemory {
   CallMemory(lssar_context* context, const Problem& p, const Sizes& s, Layout layout)
       : context_(context),
         sizes_(s),
-        q(context, "q", p.dtype, s, true, p.head_dim, layout),
-        k(context, "k", p.dtype, s, false, p.head_dim, layout),
-        v(context, "v", p.dtype, s, false, p.head_dim_v, layout),
-        o(context, "o", p.dtype, s, true, p.head_dim_v, layout),
-        grad_o(context, "grad_o", p.dtype, s, true, p.head_dim_v, layout),
-        grad_q(context, "grad_q", p.dtype, s, true, p.head_dim, layout),
-        grad_k(context, "grad_k", p.dtype, s, false, p.head_dim, layout),
-        grad_v(context, "grad_v", p.dtype, s, false, p.head_dim_v, layout),
+        q(context, "q", p.dtype, of_queries(s, p.head_dim), layout),
+        k(context, "k", p.dtype, of_keys(s, p.head_dim), layout),
+        v(context, "v", p.dtype, of_keys(s, p.head_dim_v), layout),
+        o(context, "o", p.dtype, of_queries(s, p.head_dim_v), layout),
+        grad_o(context, "grad_o", p.dtype, of_queries(s, p.head_dim_v), layout),
+        grad_q(context, "grad_q", p.dtype, of_queries(s, p.head_dim), layout),
+        grad_k(context, "grad_k", p.dtype, of_keys(s, p.head_dim), layout),
+        grad_v(context, "grad_v", p.dtype, of_keys(s, p.head_dim_v), layout),
         saved_o(context),
         saved_stats(context),
         saved_x(context),
@@ -200,7 +79,7 @@ class CallMemory {
     c.grad_q = grad_q.ref();
     c.grad_k = grad_k.ref();
     c.grad_v = grad_v.ref();
-    c.saved_o = static_cast<float*>(saved_o.data());
+    c.saved_o = saved_o.data();
     c.saved_stats = static_cast<float*>(saved_stats.data());
     c.saved_x = saved_x.data();
     c.sink = static_cast<const float*>(sink.data());
@@ -237,7 +116,6 @@ Status run_passes(const lssar_plan* plan, const CapiOptions& options, const Call
     LSSAR_RETURN_IF_ERROR(memory.synchronize());
     LSSAR_ASSIGN_OR_RETURN(out->o_train, memory.o.download());
     if (!(passes & LSSAR_PASS_FORWARD)) out->o = out->o_train;
-    LSSAR_ASSIGN_OR_RETURN(out->saved_o, read_floats(memory.saved_o));
     LSSAR_ASSIGN_OR_RETURN(out->saved_stats, read_floats(memory.saved_stats));
   }
   if (passes & LSSAR_PASS_BACKWARD) {

@@ -64,7 +64,7 @@ struct CapiInputs {
 struct CapiOutputs {
   std::vector<float> o;        // of forward; without it, of forward-train
   std::vector<float> o_train;  // of forward-train
-  std::vector<float> saved_o, saved_stats;
+  std::vector<float> saved_stats;
   std::vector<float> row_stats;  // of forward, if requested
   std::vector<float> grad_q, grad_k, grad_v;
   std::vector<float> grad_sink;

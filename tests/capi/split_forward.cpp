@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "codegen/pass_needs.h"
@@ -162,6 +163,11 @@ Result<CapiOutputs> backward_of(lssar_context* context, const Problem& problem, 
                          v = pack(problem.dtype, inputs.v), g = pack(problem.dtype, inputs.grad_o);
   std::vector<std::byte> dq = q, dk = k, dv = v;
   Merged saved = merged;
+  std::vector<std::byte> o = pack(problem.dtype, merged.o);
+  std::vector<float> rounding = unpack(problem.dtype, o);
+  std::transform(merged.o.begin(), merged.o.end(), rounding.begin(), rounding.begin(),
+                 std::minus<>());
+  std::vector<std::byte> saved_o = pack(DType::kBf16, rounding);
   const auto tensor = [&](std::vector<std::byte>& bytes, int64_t heads, int64_t length,
                           int64_t dim) {
     return lssar_tensor{bytes.data(), {heads * length * dim, length * dim, dim}};
@@ -173,11 +179,12 @@ Result<CapiOutputs> backward_of(lssar_context* context, const Problem& problem, 
   call.q = tensor(q, sizes.heads, sizes.seq_q, d);
   call.k = tensor(k, sizes.kv_heads, sizes.seq_k, d);
   call.v = tensor(v, sizes.kv_heads, sizes.seq_k, d_v);
+  call.o = tensor(o, sizes.heads, sizes.seq_q, d_v);
   call.grad_o = tensor(g, sizes.heads, sizes.seq_q, d_v);
   call.grad_q = tensor(dq, sizes.heads, sizes.seq_q, d);
   call.grad_k = tensor(dk, sizes.kv_heads, sizes.seq_k, d);
   call.grad_v = tensor(dv, sizes.kv_heads, sizes.seq_k, d_v);
-  call.saved_o = saved.o.data();
+  call.saved_o = saved_o.data();
   call.saved_stats = saved.stats.data();
   std::vector<float> sink = inputs.sink, grad_sink(sink.size());
   call.sink = sink.data();

@@ -218,7 +218,7 @@ TEST(Schedule, EpsilonThatIsZeroNeedsNoPass) {
 }
 
 // Sizes of X follow the schedule, not the problem alone.
-TEST(Schedule, OnlyXIsSaved) {
+TEST(Schedule, WhatTrainingSaves) {
   Problem problem;
   problem.causal = true;
   problem.pass = Pass::kForwardTrain;
@@ -228,7 +228,9 @@ TEST(Schedule, OnlyXIsSaved) {
   EXPECT_TRUE(sums_x(problem, schedule));
   schedule.epsilon = EpsilonFrom::kPass;
   EXPECT_EQ(saved_bytes(problem, schedule, sizes)->x, 0u);
-  EXPECT_EQ(saved_bytes(problem, schedule, sizes)->o, 2u * 3 * 100 * problem.head_dim_v * 4);
+  EXPECT_EQ(saved_bytes(problem, schedule, sizes)->o, 2u * 3 * 100 * problem.head_dim_v * 2);
+  problem.dtype = DType::kFp32;
+  EXPECT_EQ(saved_bytes(problem, schedule, sizes)->o, 0u);
   EXPECT_FALSE(sums_x(problem, schedule));
 }
 

@@ -67,7 +67,8 @@ TEST_F(CaptureCommand, ABackwardTakesWhatItsForwardSaved) {
   const auto json = nlohmann::json::parse(result.out, nullptr, false);
   ASSERT_TRUE(json.is_object()) << result.out;
   EXPECT_EQ(json["kernels"].size(), 1u);  // no forward is run
-  EXPECT_EQ(json["captured_tensors"][0]["tensor"], "saved_o");
+  EXPECT_EQ(json["captured_tensors"][0]["tensor"], "o");
+  EXPECT_EQ(json["captured_tensors"][1]["tensor"], "saved_o");
   ASSERT_EQ(json["bits"].size(), 3u);
   for (const auto& tensor : json["bits"]) {
     EXPECT_EQ(tensor["different"], 0) << tensor;

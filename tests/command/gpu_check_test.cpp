@@ -56,6 +56,24 @@ case "$*" in
   *jax) echo 'not here: no jax'; exit 77 ;;
 esac
 )";
+// LIST [NAME FILE cuda]. It waits for what nvidia-smi samples meanwhile.
+constexpr char kProbeProgram[] = R"(#!/bin/sh
+if [ $# -eq 1 ]; then
+  cat "$1"
+  exit
+fi
+echo "$2" >>"$GPU_CHECK_TEST_LOG.probes"
+[ "$2" != "$GPU_CHECK_TEST_KILLED" ] || { kill -9 "$GPU_CHECK_TEST_PID"; exit 1; }
+[ "$2" != "$GPU_CHECK_TEST_BROKEN" ] || { echo 'device error: lost' >&2; exit 1; }
+for i in $(seq 500); do [ -s "${3%.figures}.states" ] && break; sleep 0.01; done
+printf '{"device":\n "%s on %s"}\n' "$2" "$4" >"$3"
+)";
+constexpr char kNvidiaSmi[] = R"(#!/bin/sh
+case "$*" in
+  *driver_version*) echo 580.159.04 ;;
+  *clocks.sm*) printf '1755, 2619, 650.12, 61\n[N/A], 2619, 650.12, 61\n'; exec sleep 10 ;;
+esac
+)";
 // --tool NAME --error-exitcode N COMMAND...
 constexpr char kSanitizer[] = "#!/bin/sh\nshift 4\nexec \"$@\"\n";
 
@@ -63,6 +81,7 @@ class GpuCheck : public ::testing::Test {
  protected:
   void SetUp() override {
     std::filesystem::create_directories(folder_.path("bundle/bin"));
+    std::filesystem::create_directories(folder_.path("bundle/tools"));
     std::filesystem::create_directories(folder_.path("path"));
     std::filesystem::copy_file(std::string(LSSAR_SOURCE_FOLDER) + "/tools/gpu_check.sh",
                                folder_.path("bundle/gpu_check.sh"));
@@ -77,7 +96,9 @@ class GpuCheck : public ::testing::Test {
     program("path/compute-sanitizer", kSanitizer);
     folder_.write("bundle/tools/gpu_python.py", "");
     program("path/python3", kPython);
-    program("path/nvidia-smi", "#!/bin/sh\necho 580.159.04\n");
+    program("path/nvidia-smi", kNvidiaSmi);
+    program("bundle/bin/schedule_probe", kProbeProgram);
+    folder_.write("bundle/tools/probes.json", "one 11\ntwo 22\nthree 33\n");
   }
 
   void program(const std::string& name, const std::string& text) {
@@ -85,14 +106,23 @@ class GpuCheck : public ::testing::Test {
     std::filesystem::permissions(path, std::filesystem::perms::owner_all);
   }
 
-  // `parts`: all where it is empty.
-  int check(const std::string& parts = "") {
-    const std::string line = "PATH=" + folder_.path("path") +
-                             ":$PATH GPU_CHECK_TEST_LOG=" + folder_.path("calls") + " sh " +
-                             folder_.path("bundle/gpu_check.sh") + " " + output() + " " + parts +
-                             " >" + folder_.path("out") + " 2>" + folder_.path("err");
+  // `parts`: all where it is empty. `variables`: for the stand-ins, "A=1 B=2".
+  int check(const std::string& parts = "", const std::string& variables = "") {
+    const std::string line = "exec env PATH=" + folder_.path("path") + ":$PATH " + variables +
+                             " GPU_CHECK_TEST_PID=$$ GPU_CHECK_TEST_LOG=" + folder_.path("calls") +
+                             " sh " + folder_.path("bundle/gpu_check.sh") + " " + output() + " " +
+                             parts + " >" + folder_.path("out") + " 2>" + folder_.path("err");
     const int status = std::system(line.c_str());
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+  // The probes that ran since the last call.
+  std::string probes_run() {
+    std::ifstream file(folder_.path("calls.probes"));
+    std::string names;
+    for (std::string name; std::getline(file, name);) names += (names.empty() ? "" : " ") + name;
+    std::filesystem::remove(folder_.path("calls.probes"));
+    return names;
   }
 
   std::string first_line(const std::string& name) const {
@@ -141,6 +171,7 @@ TEST_F(GpuCheck, WritesOneFileOfEverything) {
   EXPECT_EQ(json["python"][1]["result"], "not here");
   EXPECT_EQ(json["python"][1]["log"], "not here: no jax");
   EXPECT_EQ(json["verify"][0]["worst_relative_l2"], "2.58e-03");
+  EXPECT_EQ(json["probes"].size(), 3u);
   EXPECT_EQ(json["benchmarks"][0]["figures"]["benchmarks"][0], 1);
   // What failed: one kind of data, forward and backward.
   int failed = 0;
@@ -179,20 +210,23 @@ TEST_F(GpuCheck, PartsThatAreNotWantedAreEmpty) {
   const nlohmann::json json = result();
   EXPECT_EQ(json["parts"], "tests golden");
   EXPECT_EQ(json["golden"].size(), 8u);
-  for (const char* part : {"first", "schedules", "verify", "python", "sanitizer", "benchmarks"})
+  for (const char* part :
+       {"first", "schedules", "verify", "python", "sanitizer", "probes", "benchmarks"})
     EXPECT_TRUE(json[part].is_array() && json[part].empty()) << part;
   EXPECT_EQ(check("golden else"), 2);
-  EXPECT_EQ(first_line("err"),
-            "gpu_check: part else: allowed are first tests golden schedules verify python sanitizer "
-            "benchmarks");
+  EXPECT_EQ(
+      first_line("err"),
+      "gpu_check: part else: allowed are first tests golden schedules verify python sanitizer "
+      "probes benchmarks");
 }
 
 TEST_F(GpuCheck, OnOtherGpusThereIsNothingOfHopper) {
   std::string command = kGoodCommand;
   command.replace(command.find("sm_90a"), 6, "sm_80");
   program("bundle/bin/lssar", command);
-  EXPECT_EQ(check("first schedules"), 0);
+  EXPECT_EQ(check("first schedules probes"), 0);
   EXPECT_EQ(result()["target"], "sm_80");
+  EXPECT_TRUE(result()["probes"].empty());
   EXPECT_TRUE(result()["first"].empty());
   EXPECT_TRUE(result()["schedules"].empty());
   std::ifstream out(folder_.path("out"));
@@ -259,6 +293,127 @@ TEST_F(GpuCheck, ASignalLeavesWhatWasDone) {
   EXPECT_TRUE(json["golden"].empty());
   EXPECT_EQ(json["failures"], 1);
   EXPECT_NE(std::system(("kill -0 $(cat " + begun + ") 2>/dev/null").c_str()), 0) << "still runs";
+}
+
+TEST_F(GpuCheck, AProbeHasItsFiguresAndWhatTheGpuDidMeanwhile) {
+  EXPECT_EQ(check("probes"), 0);
+  EXPECT_EQ(probes_run(), "one two three");
+  const nlohmann::json json = result();
+  ASSERT_EQ(json["probes"].size(), 3u);
+  EXPECT_EQ(json["stopped"], false);
+  const nlohmann::json& second = json["probes"][1];
+  EXPECT_EQ(second["name"], "two");
+  EXPECT_EQ(second["result"], "passed");
+  EXPECT_EQ(second["figures"]["device"], "two on cuda");
+  const nlohmann::json state = {
+      {"sm_mhz", 1755}, {"mem_mhz", 2619}, {"watts", 650.12}, {"celsius", 61}};
+  EXPECT_EQ(second["gpu_states"], nlohmann::json::array({state}));
+}
+
+TEST_F(GpuCheck, ProbesThatTheFileHasAreNotAskedAgain) {
+  EXPECT_EQ(check("probes"), 0);
+  const nlohmann::json before = result()["probes"];
+  probes_run();
+  folder_.write("bundle/tools/probes.json", "one 11\ntwo 23\nthree 33\n");  // another question
+  EXPECT_EQ(check("probes golden"), 0);
+  EXPECT_EQ(probes_run(), "two");
+  EXPECT_EQ(first_line("out"),
+            "gpu_check: probes: 2 of 3 are in " + output() + " already, and kept");
+  const nlohmann::json after = result()["probes"];
+  ASSERT_EQ(after.size(), 3u);
+  EXPECT_EQ(after[0]["kept"], true);
+  EXPECT_EQ(after[0]["date"], before[0]["date"]);
+  EXPECT_EQ(after[2]["figures"], before[2]["figures"]);
+  EXPECT_FALSE(after[1].contains("kept"));
+  EXPECT_EQ(check("probes"), 0);
+  EXPECT_EQ(probes_run(), "");
+  folder_.write("bundle/COMMIT", "abc124\n");
+  EXPECT_EQ(check("probes"), 0);
+  EXPECT_EQ(probes_run(), "one two three");
+}
+
+TEST_F(GpuCheck, AKilledRunIsContinued) {
+  EXPECT_EQ(check("probes", "GPU_CHECK_TEST_KILLED=three"), -1);
+  EXPECT_EQ(probes_run(), "one two three");
+  const nlohmann::json killed = result();
+  ASSERT_EQ(killed["probes"].size(), 2u);
+  EXPECT_EQ(killed["stopped"], true);
+  // Killed again, before it has asked anything.
+  EXPECT_EQ(check("probes", "GPU_CHECK_TEST_KILLED=three"), -1);
+  EXPECT_EQ(probes_run(), "three");
+  EXPECT_EQ(check("probes"), 0);
+  EXPECT_EQ(probes_run(), "three");
+  const nlohmann::json json = result();
+  EXPECT_EQ(json["stopped"], false);
+  ASSERT_EQ(json["probes"].size(), 3u);
+  EXPECT_EQ(json["probes"][0]["figures"], killed["probes"][0]["figures"]);
+}
+
+TEST_F(GpuCheck, AProbeThatFailedIsAskedAgain) {
+  EXPECT_EQ(check("probes", "GPU_CHECK_TEST_BROKEN=two"), 1);
+  const nlohmann::json json = result();
+  ASSERT_EQ(json["probes"].size(), 3u);
+  EXPECT_EQ(json["failures"], 1);
+  EXPECT_EQ(json["probes"][1]["result"], "failed");
+  EXPECT_EQ(json["probes"][1]["log"], "device error: lost");
+  probes_run();
+  EXPECT_EQ(check("probes"), 0);
+  EXPECT_EQ(probes_run(), "two");
+}
+
+TEST_F(GpuCheck, WithoutTheProgramOfProbesThePartHasFailed) {
+  std::filesystem::remove(folder_.path("bundle/bin/schedule_probe"));
+  EXPECT_EQ(check("probes"), 1);
+  EXPECT_EQ(result()["probes"][0]["result"], "failed");
+}
+
+// The real program, whose kernels the virtual device runs; then the script that reads the file, and
+// does not take counted times for measured ones.
+TEST_F(GpuCheck, ProbesRunOnTheVirtualDevice) {
+  const std::string real =
+      std::filesystem::read_symlink("/proc/self/exe").parent_path() / "schedule_probe";
+  if (!std::filesystem::exists(real)) GTEST_SKIP() << real << ": not built";
+  program("bundle/bin/schedule_probe", "#!/bin/sh\n[ $# -gt 1 ] || exec " + real +
+                                           " \"$1\"\nexec " + real +
+                                           " \"$1\" \"$2\" \"$3\" virtual sm_90a\n");
+  const std::string list = folder_.write("bundle/tools/probes.json", R"({"format": "lssar-probes",
+    "probes": [{"name": "forward", "question": "", "problem": {"pass": "forward", "head_dim": 64},
+      "batch": 1, "heads": 1, "length": 128, "rounds": 2,
+      "constants": [{"name": "hidden_alone", "low": 0, "high": 1,
+                     "ratio": ["no overlap", "default"]}],
+      "expect": [{"what": "no overlap over default", "ratio": ["no overlap", "default"], "low": 0,
+                  "high": 9, "source": "a test", "means": "nothing"},
+                 {"what": "TFLOP/s", "tflops": "default", "low": 0, "high": 1000,
+                  "source": "a test", "means": "nothing"}],
+      "settings": [{"name": "default"},
+                   {"name": "no overlap", "schedule": {"hopper": {"overlap": false}}}]}]})");
+  EXPECT_EQ(check("probes"), 0);
+  const nlohmann::json json = result();
+  ASSERT_EQ(json["probes"].size(), 1u);
+  const nlohmann::json& figures = json["probes"][0]["figures"];
+  EXPECT_EQ(figures["evidence"], "predicted");
+  ASSERT_EQ(figures["settings"].size(), 2u);
+  for (const nlohmann::json& setting : figures["settings"]) {
+    EXPECT_EQ(setting["verdict"], "ok") << setting;
+    EXPECT_GT(setting["median_ms"], 0.0);
+  }
+  EXPECT_EQ(check("probes"), 0);
+  EXPECT_EQ(result()["probes"][0]["kept"], true);
+
+  if (std::system("command -v python3 >/dev/null") != 0) return;
+  const std::string line = "python3 -B " LSSAR_SOURCE_FOLDER "/tools/probe_results.py --probes " +
+                           list + " >" + folder_.path("out") + " 2>" + folder_.path("err") + " ";
+  EXPECT_EQ(WEXITSTATUS(std::system((line + output()).c_str())), 2);
+  EXPECT_EQ(first_line("err"), "probe_results: " + output() +
+                                   ": probes[0].figures.evidence = \"predicted\": allowed is "
+                                   "\"measured\"");
+  // The same figures as if an H200 had them.
+  nlohmann::json measured = result();
+  measured["probes"][0]["figures"]["evidence"] = "measured";
+  measured["probes"][0]["figures"]["device"] = "NVIDIA H200";
+  const std::string file = folder_.write("measured.json", measured.dump());
+  EXPECT_EQ(WEXITSTATUS(std::system((line + file).c_str())), 0) << first_line("err");
+  EXPECT_EQ(first_line("out"), "# What the probes say of NVIDIA H200");
 }
 
 TEST_F(GpuCheck, WithoutAGpuSaysSoAndExitsWith3) {

@@ -57,11 +57,11 @@ struct Case {
 
 // What a call computes of one entry.
 struct Entry {
-  std::vector<float> o, stats, saved_o, saved_x;
+  std::vector<float> o, stats, unrounded_o, saved_x;
 };
 size_t num_different(const Entry& a, const Entry& b) {
   return num_different(a.o, b.o) + num_different(a.stats, b.stats) +
-         num_different(a.saved_o, b.saved_o) + num_different(a.saved_x, b.saved_x);
+         num_different(a.unrounded_o, b.unrounded_o) + num_different(a.saved_x, b.saved_x);
 }
 
 // Queries [first, first + count) of the `whole.seq_q` queries of an entry, against the keys that the
@@ -81,7 +81,7 @@ Entry computed(const Case& of, const Sizes& whole, const RandomInputs& in, int64
   EXPECT_TRUE(out.ok()) << out.status().to_string();
   if (!out.ok()) return {};
   return {out->o, problem.pass == Pass::kForward ? std::vector<float>{} : out->stats,
-          problem.pass == Pass::kForward ? std::vector<float>{} : out->saved_o, out->saved_x};
+          problem.pass == Pass::kForward ? std::vector<float>{} : out->unrounded_o, out->saved_x};
 }
 
 // The same queries of a call that has all of them.
@@ -91,7 +91,7 @@ Entry part_of(const Case& of, const Sizes& whole, const Entry& all, int64_t firs
     if (x.empty()) return x;
     return rows_of(x, {planes * of.heads, whole.seq_q, first, count, dim});
   };
-  return {part(all.o, 1, dv), part(all.stats, 4, 1), part(all.saved_o, 1, dv),
+  return {part(all.o, 1, dv), part(all.stats, 4, 1), part(all.unrounded_o, 1, dv),
           part(all.saved_x, 1, dv)};
 }
 

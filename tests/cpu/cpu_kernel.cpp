@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cache/store.h"
+#include "codegen/pass_needs.h"
 #include "compile/compiler.h"
 #include "device/cpu/cpu_device.h"
 #include "device/cpu/cpu_features.h"
@@ -190,7 +191,9 @@ class Call {
     stats_ = inputs.stats;
     stats_.resize(4 * rows, -1.0f);
     sink_ = inputs.sink;
-    saved_o_.assign(rows * static_cast<size_t>(problem.head_dim_v), -1.0f);
+    const size_t columns = rows * static_cast<size_t>(problem.head_dim_v);
+    if (saves_o(problem)) saved_o_ = pack(DType::kBf16, std::vector<float>(columns, -1.0f));
+    partial_o_.assign(columns, -1.0f);
   }
 
   Status launch(const std::string& target_name, const Problem& problem) {
@@ -219,7 +222,10 @@ class Call {
     CpuOutputs all;
     all.o = o_.get();
     all.stats = stats_;
-    all.saved_o = saved_o_;
+    all.unrounded_o = all.o;
+    const std::vector<float> rounding = unpack(DType::kBf16, saved_o_);
+    for (size_t i = 0; i < rounding.size(); ++i) all.unrounded_o[i] += rounding[i];
+    all.partial_o = partial_o_;
     all.saved_x = unpack(problem_.dtype == DType::kFp32 ? DType::kFp32 : DType::kBf16, saved_x_);
     all.dq = grad_q_.get();
     all.dk = grad_k_.get();
@@ -240,7 +246,8 @@ class Call {
     std::vector<CpuLaunches::Memory> all;
     for (Memory* tensor : {&q_, &k_, &v_, &o_, &grad_o_, &grad_q_, &grad_k_, &grad_v_})
       all.push_back(tensor->all());
-    all.push_back({saved_o_.data(), saved_o_.size() * sizeof(float)});
+    all.push_back({saved_o_.data(), saved_o_.size()});
+    all.push_back({partial_o_.data(), partial_o_.size() * sizeof(float)});
     all.push_back({stats_.data(), stats_.size() * sizeof(float)});
     all.push_back({saved_x_.data(), saved_x_.size()});
     all.push_back({workspace + layout.k_inv_norm, layout.row_constants - layout.k_inv_norm});
@@ -261,6 +268,7 @@ class Call {
     params.grad_k = grad_k_.ref();
     params.grad_v = grad_v_.ref();
     params.saved_o = saved_o_.data();
+    params.partial_o = partial_o_.data();
     params.saved_stats = stats_.data();
     params.saved_x = saved_x_.data();
     params.k_inv_norm = reinterpret_cast<float*>(workspace + layout.k_inv_norm);
@@ -289,8 +297,8 @@ class Call {
          v_ = of_keys(problem_.head_dim_v), o_ = of_queries(problem_.head_dim_v),
          grad_o_ = of_queries(problem_.head_dim_v), grad_q_ = of_queries(problem_.head_dim),
          grad_k_ = of_keys(problem_.head_dim), grad_v_ = of_keys(problem_.head_dim_v);
-  std::vector<float> stats_, saved_o_, sink_;
-  std::vector<std::byte> saved_x_;
+  std::vector<float> stats_, partial_o_, sink_;
+  std::vector<std::byte> saved_o_, saved_x_;
 };
 
 }  // namespace

@@ -31,7 +31,8 @@ struct CpuInputs {
 struct CpuOutputs {
   std::vector<float> o;
   std::vector<float> stats;    // [4, batch, heads, seq_q]
-  std::vector<float> saved_o;  // of run_cpu_training; of a weighted sum, undivided
+  std::vector<float> unrounded_o;  // of run_cpu_training: o with what rounding took from it
+  std::vector<float> partial_o;    // of a weighted sum
   // Written by run_cpu_training.
   std::vector<float> saved_x;  // empty if the backward wants none
   std::vector<float> dq, dk, dv;

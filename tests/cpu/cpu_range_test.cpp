@@ -31,7 +31,7 @@ class Ranges {
     std::vector<float> zs(rows, 0.0f);
     LSSAR_RETURN_IF_ERROR(
         for_each_range(Pass::kWeightedSum, cuts, merged, [&](const CpuOutputs& part) {
-          for (size_t i = 0; i < all.o.size(); ++i) all.o[i] += part.saved_o[i];
+          for (size_t i = 0; i < all.o.size(); ++i) all.o[i] += part.partial_o[i];
           for (size_t i = 0; i < rows; ++i) zs[i] += part.stats[2 * rows + i];
         }));
     for (size_t i = 0; i < all.o.size(); ++i) {

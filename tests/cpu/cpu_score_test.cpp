@@ -70,7 +70,7 @@ TEST(CpuScore, HiddenKeysAddNothing) {
         return std::vector(all.begin(), all.begin() + kFirst * kDim);
       };
       EXPECT_EQ(rows(usual->o), rows(other->o)) << score;
-      EXPECT_EQ(rows(usual->saved_o), rows(other->saved_o)) << score;
+      EXPECT_EQ(rows(usual->unrounded_o), rows(other->unrounded_o)) << score;
       if (hidden == hidden) {
         EXPECT_EQ(rows(usual->dq), rows(other->dq)) << score;
       }

@@ -152,7 +152,8 @@ TEST(CpuTraining, EverySchedule) {
   }
 }
 
-// What is saved: o in float32, the statistics of the other forward, and X by its definition.
+// What is saved: what rounding took from o, the statistics of the other forward, and X by its
+// definition.
 TEST(CpuTraining, SavesWhatTheDocumentsSay) {
   LSSAR_NEEDS_CPU_KERNELS();
   constexpr int kDim = 32, kRows = 60;
@@ -165,7 +166,7 @@ TEST(CpuTraining, SavesWhatTheDocumentsSay) {
       const auto out = run_cpu_training(target, problem, sizes, inputs);
       const auto forward = run_cpu_kernel(target, problem, sizes, inputs);
       ASSERT_TRUE(out.ok() && forward.ok());
-      EXPECT_EQ(unpack(dtype, pack(dtype, out->saved_o)), out->o);
+      EXPECT_EQ(unpack(dtype, pack(dtype, out->unrounded_o)), out->o);
       if (dtype == DType::kFp32) {
         EXPECT_EQ(out->o, forward->o);
         EXPECT_EQ(out->stats, forward->stats);

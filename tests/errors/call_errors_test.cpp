@@ -75,6 +75,7 @@ TEST_F(CallErrors, NullTensors) {
   expect_null(call_.k, "k", [&] { return forward(); });
   expect_null(call_.v, "v", [&] { return forward(); });
   expect_null(call_.o, "o", [&] { return forward(); });
+  expect_null(call_.o, "o", [&] { return backward(); });
   expect_null(call_.grad_o, "grad_o", [&] { return backward(); });
   expect_null(call_.grad_q, "grad_q", [&] { return backward(); });
   expect_null(call_.grad_k, "grad_k", [&] { return backward(); });
@@ -218,7 +219,7 @@ TEST_F(CallErrors, TwoOutputsAtOnePlace) {
 }
 
 TEST_F(CallErrors, WorkspaceOverASavedTensor) {
-  call_.saved_o = static_cast<float*>(call_.workspace);
+  call_.saved_o = call_.workspace;
   EXPECT_FAILS(backward(), INVALID_ARGUMENT, "workspace overlaps saved_o");
 }
 

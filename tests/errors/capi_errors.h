@@ -53,7 +53,8 @@ class ValidCall {
     lssar_saved_sizes saved = {};
     EXPECT_EQ(lssar_plan_saved_sizes(plan, &call.sizes, &saved), LSSAR_STATUS_OK);
     EXPECT_EQ(lssar_plan_workspace_size(plan, &call.sizes, &call.workspace_bytes), LSSAR_STATUS_OK);
-    call.saved_o = static_cast<float*>(memory(saved.o));
+    call.saved_o = memory(saved.o);
+    call.partial_o = static_cast<float*>(memory(kHeads * kQueries * kDim * sizeof(float)));
     call.saved_stats = static_cast<float*>(memory(saved.stats));
     call.saved_x = memory(saved.x);
     call.workspace = memory(call.workspace_bytes);

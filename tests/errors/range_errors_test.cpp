@@ -26,7 +26,6 @@ class RangeErrors : public testing::Test {
     valid_.emplace(plan);
     call_ = valid_->call;
     call_.row_stats = call_.saved_stats;
-    call_.partial_o = call_.saved_o;
     call_.range = {100, 200, 50, 90};
   }
 
@@ -46,7 +45,8 @@ TEST_F(RangeErrors, TheValidCallIsValid) {
 
 TEST_F(RangeErrors, WhatAPassDoesNotUseIsNotLookedAt) {
   call_.v.data = call_.o.data = nullptr;
-  call_.saved_stats = call_.saved_o = call_.partial_o = nullptr;
+  call_.saved_stats = call_.partial_o = nullptr;
+  call_.saved_o = nullptr;
   EXPECT_EQ(row_sums(), LSSAR_STATUS_OK) << lssar_last_error_detail();
 }
 
@@ -57,7 +57,7 @@ TEST_F(RangeErrors, NullPointers) {
   call_.row_stats = call_.saved_stats;
   call_.partial_o = nullptr;
   EXPECT_FAILS(weighted_sum(), INVALID_ARGUMENT, "partial_o = NULL");
-  call_.partial_o = call_.saved_o;
+  call_.partial_o = valid_->call.partial_o;
   call_.v.data = nullptr;
   EXPECT_FAILS(weighted_sum(), INVALID_ARGUMENT, "v = NULL");
 }

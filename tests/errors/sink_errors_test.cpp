@@ -35,7 +35,6 @@ class SinkErrors : public testing::Test {
     valid_.emplace(plan);
     call_ = valid_->call;
     call_.row_stats = call_.saved_stats;
-    call_.partial_o = call_.saved_o;
     call_.sink = sink_.data();
     call_.grad_sink = grad_sink_.data();
   }

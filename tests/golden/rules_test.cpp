@@ -397,7 +397,7 @@ TEST(LargeOffsets, BeyondTwoToThe31Elements) {
   call.grad_q = tensor(dq);
   call.grad_k = tensor(dk);
   call.grad_v = tensor(dv);
-  call.saved_o = reinterpret_cast<float*>(saved_o.data());
+  call.saved_o = saved_o.data();
   call.saved_stats = reinterpret_cast<float*>(saved_stats.data());
   call.saved_x = saved_x.data();
   call.workspace = workspace.data();

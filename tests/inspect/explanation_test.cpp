@@ -208,6 +208,25 @@ TEST(Explanation, JsonHasEveryCount) {
   EXPECT_TRUE(json["kernels"].is_null());
 }
 
+TEST(Explanation, SaysWhatTrainingSaves) {
+  Problem problem = sample_problem(Pass::kForwardTrain);
+  problem.head_dim = problem.head_dim_v = 128;
+  ExplanationRequest request = request_for(problem, "sm_90a");
+  const auto text = [&] {
+    return explanation_text(explain(request), request, nullptr, {1, false});
+  };
+  EXPECT_THAT(text(), HasSubstr("saved      528 bytes per row and head: 256 what rounding took "
+                                "from o, 16 statistics, 256 X\n"));
+  request.given = default_schedule(problem, request.target, DqMode::kSplit, EpsilonFrom::kPass);
+  EXPECT_THAT(text(), HasSubstr("saved      272 bytes per row and head: 256 what rounding took "
+                                "from o, 16 statistics\n"));
+  request = request_for(problem, "sm_80");
+  request.problem.dtype = DType::kFp32;
+  const nlohmann::json json = explanation_json(explain(request), request, nullptr, 1);
+  EXPECT_EQ(json["saved_bytes_per_row"],
+            (nlohmann::json{{"o", 0}, {"stats", 16}, {"x", 512}}));
+}
+
 TEST(Explanation, TextNamesTheLimitAndTheEvidence) {
   TuningTable table;
   table.add(sample_record());

@@ -91,7 +91,7 @@ Problem small_problem(Pass pass, DType dtype) {
 struct Inputs {
   Problem problem;
   Sizes sizes;
-  std::vector<uint16_t> q, k, v, grad_o;
+  std::vector<uint16_t> q, k, v, grad_o, o;
   std::vector<uint8_t> saved_o, saved_stats, saved_x;
 };
 
@@ -117,6 +117,7 @@ class Runner {
     LSSAR_RETURN_IF_ERROR(saved_tensor(tensors_.saved_stats, saved.stats, inputs_.saved_stats));
     LSSAR_RETURN_IF_ERROR(saved_tensor(tensors_.saved_x, saved.x, inputs_.saved_x));
     if (is_backward) {
+      LSSAR_RETURN_IF_ERROR(input(tensors_.o, inputs_.o, queries));
       LSSAR_RETURN_IF_ERROR(input(tensors_.grad_o, inputs_.grad_o, queries));
       LSSAR_RETURN_IF_ERROR(output(tensors_.grad_q, queries));
       LSSAR_RETURN_IF_ERROR(output(tensors_.grad_k, keys));
@@ -243,6 +244,9 @@ Status save_forward(Engine& engine, const Lengths& lengths, Inputs& backward) {
   LSSAR_RETURN_IF_ERROR(runner.launch(*module, kernel->source.steps, layout));
   LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved,
                          saved_bytes(forward.problem, kernel->schedule, forward.sizes));
+  backward.o.resize(static_cast<size_t>(forward.sizes.heads * forward.sizes.seq_q * kDim));
+  LSSAR_RETURN_IF_ERROR(engine.device().copy_to_host(
+      backward.o.data(), runner.tensors().o.data, backward.o.size() * sizeof(backward.o[0])));
   LSSAR_ASSIGN_OR_RETURN(backward.saved_o, runner.bytes_of(runner.tensors().saved_o, saved.o));
   LSSAR_ASSIGN_OR_RETURN(backward.saved_stats,
                          runner.bytes_of(runner.tensors().saved_stats, saved.stats));

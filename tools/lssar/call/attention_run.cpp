@@ -1,6 +1,7 @@
 #include "tools/lssar/call/attention_run.h"
 
 #include <algorithm>
+#include <functional>
 #include <span>
 #include <utility>
 
@@ -106,7 +107,7 @@ class AttentionRun {
       return Status();
     };
     LSSAR_RETURN_IF_ERROR(download_one("o", problem_.dtype, &outputs->o));
-    LSSAR_RETURN_IF_ERROR(download_one("saved_o", DType::kFp32, &outputs->saved_o));
+    LSSAR_RETURN_IF_ERROR(download_one("saved_o", DType::kBf16, &outputs->saved_o));
     LSSAR_RETURN_IF_ERROR(download_one("grad_q", problem_.dtype, &outputs->grad_q));
     LSSAR_RETURN_IF_ERROR(download_one("grad_k", problem_.dtype, &outputs->grad_k));
     LSSAR_RETURN_IF_ERROR(download_one("grad_sink", DType::kFp32, &outputs->grad_sink));
@@ -168,6 +169,12 @@ Result<AttentionOutputs> run_passes(Engine& engine, const Problem& problem, cons
 }
 
 }  // namespace
+
+std::vector<float> unrounded_o(const AttentionOutputs& outputs) {
+  std::vector<float> sum = outputs.o;
+  std::transform(sum.begin(), sum.end(), outputs.saved_o.begin(), sum.begin(), std::plus<>());
+  return sum;
+}
 
 Result<AttentionOutputs> run_attention(Engine& engine, const Problem& problem, const Sizes& sizes,
                                        const ScheduleChooser& chooser,

@@ -35,11 +35,14 @@ struct PassReport {
 
 struct AttentionOutputs {
   std::vector<float> o;
-  std::vector<float> saved_o;                 // forward for training: o before rounding
+  std::vector<float> saved_o;                 // forward for training: what rounding took from o
   std::vector<float> grad_q, grad_k, grad_v;  // backward only
   std::vector<float> grad_sink;               // backward with score.sink only
   std::vector<PassReport> passes;             // in the order they ran
 };
+
+// o with what rounding took from it. REQUIRES: saved_o is not empty.
+std::vector<float> unrounded_o(const AttentionOutputs& outputs);
 
 // A call of sequences, whose lengths are in host memory. Its tensors hold all of them in one batch
 // entry.

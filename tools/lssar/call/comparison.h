@@ -21,7 +21,7 @@ namespace lssar::command {
 struct CheckedTensor {
   OutputTensor tensor;
   std::string name;  // as shown: "o", "saved_o"
-  const std::vector<float>& values;
+  std::vector<float> values;
 };
 
 // One line of the table: a result, its expected value, and the error that it may have.

@@ -248,17 +248,19 @@ class ReplayRun {
   // Keeps the decoded `packed` of the output `name`.
   void keep(const std::string& name, const std::string& packed, AttentionOutputs* outputs) const {
     if (name == "o") outputs->o = decoded(problem_.dtype, packed);
-    if (name == "saved_o") outputs->saved_o = decoded(DType::kFp32, packed);
+    if (name == "saved_o") outputs->saved_o = decoded(DType::kBf16, packed);
     if (name == "grad_q") outputs->grad_q = decoded(problem_.dtype, packed);
     if (name == "grad_k") outputs->grad_k = decoded(problem_.dtype, packed);
     if (name == "grad_v") outputs->grad_v = decoded(problem_.dtype, packed);
     if (name == "grad_sink") outputs->grad_sink = decoded(DType::kFp32, packed);
   }
 
-  // saved_x is 16-bit or float32, by the problem's type; the other saved tensors are float32.
+  // saved_x is 16-bit or float32, by the problem's type, and saved_o is 16-bit. Other tensors that
+  // are given in bytes are float32.
   size_t element_bytes(const Operand& operand) const {
     const std::string name = operand.name;
     if (name == "saved_x") return problem_.dtype == DType::kFp32 ? 4 : 2;
+    if (name == "saved_o") return 2;
     return operand.elem_bytes == 1 ? 4 : static_cast<size_t>(operand.elem_bytes);
   }
 

@@ -82,7 +82,7 @@ Result<ReplayVerdict> check(const Capture& capture, const Replay& replay, bool q
       if (!values.empty()) tensors.push_back({tensor, name, values});
     };
     add(OutputTensor::kO, "o", outputs.o);
-    add(OutputTensor::kO, "saved_o", outputs.saved_o);
+    if (!outputs.saved_o.empty()) add(OutputTensor::kO, "saved_o", unrounded_o(outputs));
     add(OutputTensor::kDq, "dq", outputs.grad_q);
     add(OutputTensor::kDk, "dk", outputs.grad_k);
     add(OutputTensor::kDv, "dv", outputs.grad_v);

@@ -34,7 +34,8 @@ struct VerifyOptions {
 // The outputs of the pass that are compared with the reference.
 std::vector<CheckedTensor> checked_tensors(const Problem& problem, const AttentionOutputs& actual) {
   std::vector<CheckedTensor> tensors = {{OutputTensor::kO, "o", actual.o}};
-  if (!actual.saved_o.empty()) tensors.push_back({OutputTensor::kO, "saved_o", actual.saved_o});
+  if (!actual.saved_o.empty())
+    tensors.push_back({OutputTensor::kO, "saved_o", unrounded_o(actual)});
   if (problem.pass != Pass::kBackward) return tensors;
   tensors.push_back({OutputTensor::kDq, "dq", actual.grad_q});
   tensors.push_back({OutputTensor::kDk, "dk", actual.grad_k});
