@@ -172,7 +172,7 @@ TEST(CpuSizes, WorkspaceOfTheBackward) {
             keys * (64 + 64 + 1) * 4 + queries * 32);
   const auto saved = saved_bytes(problem, schedule, sizes);
   ASSERT_TRUE(saved.ok());
-  EXPECT_EQ(saved->o, queries * 64 * 4);
+  EXPECT_EQ(saved->o, queries * 64 * 2);
   EXPECT_EQ(saved->stats, queries * 4 * 4);
   EXPECT_EQ(saved->x, queries * 64 * 2);
 }

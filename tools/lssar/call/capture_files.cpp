@@ -63,7 +63,8 @@ class CaptureFiles {
       shape = is_stats
                   ? std::vector<int64_t>{4, sizes.batch, sizes.heads, sizes.seq_q}
                   : std::vector<int64_t>{sizes.batch, sizes.heads, sizes.seq_q, problem.head_dim_v};
-      dtype = name == "saved_x" && problem.dtype != DType::kFp32 ? DType::kBf16 : DType::kFp32;
+      const bool is_rounded = name == "saved_o" || name == "saved_x";
+      dtype = is_rounded && problem.dtype != DType::kFp32 ? DType::kBf16 : DType::kFp32;
     }
     const std::string path =
         fmt::format("{}/{}/{}.npy", folder_, operand.written ? "outputs" : "inputs", name);
