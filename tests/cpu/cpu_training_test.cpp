@@ -166,13 +166,12 @@ TEST(CpuTraining, SavesWhatTheDocumentsSay) {
       const auto out = run_cpu_training(target, problem, sizes, inputs);
       const auto forward = run_cpu_kernel(target, problem, sizes, inputs);
       ASSERT_TRUE(out.ok() && forward.ok());
-      EXPECT_EQ(unpack(dtype, pack(dtype, out->unrounded_o)), out->o);
       if (dtype == DType::kFp32) {
         EXPECT_EQ(out->o, forward->o);
         EXPECT_EQ(out->stats, forward->stats);
       }
       ASSERT_EQ(out->saved_x.size(), size_t{kRows * kDim});
-      double error = 0, norm = 0;
+      double error = 0, norm = 0, error_of_o = 0, norm_of_o = 0;
       for (int i = 0; i < kRows; ++i) {
         const auto dot = [](const float* a, const float* b) {
           double sum = 0;
@@ -203,8 +202,12 @@ TEST(CpuTraining, SavesWhatTheDocumentsSay) {
           const double x = y - t / z * o;
           error += std::pow(out->saved_x[i * kDim + d] - x, 2);
           norm += x * x;
+          error_of_o += std::pow(out->unrounded_o[i * kDim + d] - o, 2);
+          norm_of_o += o * o;
         }
       }
+      // Rounding o to bf16 is an error of 1.5e-3.
+      EXPECT_LE(std::sqrt(error_of_o), 1e-4 * std::sqrt(norm_of_o)) << target;
       EXPECT_LE(std::sqrt(error), (dtype == DType::kFp32 ? 1e-4 : 3e-3) * std::sqrt(norm))
           << target << " " << dtype_name(dtype);
     }
