@@ -343,7 +343,8 @@ PassWork work_of(const Problem& problem, const Sizes& sizes, const Schedule& sch
   if (has_epsilon_pass) add("lssar_backward_epsilon", epsilon_work(c), c.seq_k(), heads_per_kv);
   const bool has_sums = sums_dq(schedule);
   if (!has_sums) add("lssar_backward_dq", dq_work(c), c.seq_k(), heads_per_kv);
-  // The rows kernel reads q, g, o, what rounding took from it, and X. The last kernel reads the sums and q.
+  // The rows kernel reads q, g, o, what rounding took from it, and X. The last kernel reads the sums
+  // and q.
   const double x_row = has_epsilon_pass ? 0 : 2 * c.dv();
   double query_row = key_row + c.dv() * (c.element() + 4) + x_row + 16 + kRowConstantBytes;
   if (has_sums) query_row += 8 * c.d() + 2 * key_row;
