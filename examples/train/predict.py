@@ -44,8 +44,8 @@ def activation_bytes(model: configs.ModelConfig) -> int:
     width, hidden, dim = model.width, model.hidden_width, model.dim
     q, kv = model.heads * dim, 2 * model.num_kv_heads * dim
     norms = 2 * (4 + 2) * width
-    # q, k, v and o; lssar keeps o in float32 and X, too.
-    of_attention = 2 * (q + kv + q) + (4 + 2) * q
+    # q, k, v and o; lssar keeps what rounding took from o and X, too.
+    of_attention = 2 * (q + kv + q) + (2 + 2) * q
     if model.projection == "tensor_product":
         of_attention += 2 * model.projected
     mlp = 2 * (4 if model.family == "llama" else 2) * hidden
