@@ -34,20 +34,9 @@ struct Tf32 : Pingpong {
   static constexpr int kM = 188, kN = 72, kK = 116, kLargest = 7;
 };
 
-struct Int8 : Pingpong {
-  using A = int8_t;
-  using B = A;
-  using D = int32_t;
-  using Sum = int32_t;
-  using Tile = Shape<_64, _64, _128>;
-  using Cluster = Shape<_2, _1, _1>;
-  static constexpr int kM = 200, kN = 72, kK = 464, kLargest = 127;
-};
-
 const Case kCases[] = {
     {"pingpong bf16, cluster 2x1", run_gemm<Bf16>},
     {"pingpong tf32 NT", run_gemm<Tf32>},
-    {"pingpong s8, cluster 2x1", run_gemm<Int8>},
 };
 
 }  // namespace witness::pingpong
