@@ -1,32 +1,67 @@
 """Which device computes CPU tensors: LSSAR_DEVICE.
 
-It is read once in a process, so every test starts processes."""
+It is read once in a process, so every test forks processes. They share the imports, which take seconds
+and open nothing."""
 
 import importlib.util
 import os
-import subprocess
 import sys
+import tempfile
+import traceback
 import unittest
+import warnings
 
-START = """
-import warnings, torch, lssar
-from lssar import _plans, _structs
-x = torch.randn(1, 2, 33, 16, generator=torch.Generator().manual_seed(1))
+import torch
+
+import lssar
+from lssar import _plans
+
+
 def kinds():
     return sorted(k for (k, _), c in _plans._contexts.items() if c._plans)
-"""
+
+
+def execute(code):
+    """0, or 1 after the traceback of what `code` raised."""
+    names = {"torch": torch, "lssar": lssar, "_plans": _plans, "kinds": kinds}
+    warnings.simplefilter("always")
+    try:
+        names["x"] = torch.randn(1, 2, 33, 16, generator=torch.Generator().manual_seed(1))
+        exec(code, names)
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def execute_in_child(code, variables, output):
+    code_of_exit = 2  # nothing of the parent may run here
+    try:
+        os.environ.pop("LSSAR_DEVICE", None)
+        os.environ.update(variables)
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(output.fileno(), stream.fileno())
+        code_of_exit = execute(code)
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(code_of_exit)
 
 
 def run(code, **variables):
-    """The output of a process of its own, whose LSSAR_DEVICE is not set unless told."""
-    environment = {k: v for k, v in os.environ.items() if k != "LSSAR_DEVICE"}
-    done = subprocess.run(
-        [sys.executable, "-W", "always", "-c", START + code],
-        env={**environment, **variables},
-        capture_output=True,
-        text=True,
-    )
-    return done.stdout + done.stderr
+    """The output of a process of its own, whose LSSAR_DEVICE is not set unless told. One that a
+    signal ends says so there."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as output:
+        child = os.fork()
+        if child == 0:
+            execute_in_child(code, variables, output)
+        _, status = os.waitpid(child, 0)
+        output.seek(0)
+        text = output.read().decode()
+    ended = os.waitstatus_to_exitcode(status)
+    return text if ended in (0, 1) else f"{text}exit code {ended}\n"
 
 
 class WhichDevice(unittest.TestCase):

@@ -88,11 +88,13 @@ lssar verify --head-dim 64 --heads 2 --seq 256 --causal --device virtual
 
 
 def check_kernel(folder):
-    """All commands; the edited file is the one that runs."""
-    output = run(folder, "".join(blocks("sh")))
+    """All commands, of a smaller kernel; the edited file is the one that runs."""
+    commands = replaced("".join(blocks("sh")), "--head-dim 128", "--head-dim 64")
+    commands = replaced(commands, "--seq 4096 --heads 16 --batch 4", "--seq 512")
+    output = run(folder, commands)
     expect("edited" in output, "no edited kernel", output)
     page = (folder / "report.html").read_text(encoding="utf-8")
-    expect("lssar_forward_bf16_d128" in page, "the report has no kernel", page[:200])
+    expect("lssar_forward_bf16_d64" in page, "the report has no kernel", page[:200])
     source = (folder / "kernel.cu").read_text(encoding="utf-8")
     expect("__global__" in source, "no kernel in the source", source[:200])
 

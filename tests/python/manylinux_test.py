@@ -2,9 +2,10 @@
 """The wheels of tools/wheel.sh and tools/llvm_wheel.sh: made, installed elsewhere, and the package's
 tests run on them.
 
-    manylinux_test.py make SOURCE BUILD FOLDER              makes them and installs them in FOLDER/site
-    manylinux_test.py run SOURCE BUILD FOLDER PYTHON TEST   python/tests/test_TEST.py on that, by PYTHON
-    manylinux_test.py shipped SOURCE BUILD FOLDER PYTHON    the CPU device without a compiler
+    manylinux_test.py make SOURCE BUILD FOLDER                makes them and installs them in FOLDER/site
+    manylinux_test.py run SOURCE BUILD FOLDER PYTHON TEST...  each python/tests/test_TEST.py on that, by
+                                                              one process of PYTHON
+    manylinux_test.py shipped SOURCE BUILD FOLDER PYTHON      the CPU device without a compiler
 
 Exit code 77 where PYTHON has no torch.
 """
@@ -99,13 +100,13 @@ def prepared_environment(build, folder, python):
     return environment
 
 
-def run(source, build, folder, python, test):
+def run(source, build, folder, python, *tests):
     environment = prepared_environment(build, folder, python)
     if environment is None:
         return 77
     environment["LSSAR_DEVICE"] = "virtual"  # as tests/python/CMakeLists.txt
-    file = source / "python" / "tests" / f"test_{test}.py"
-    return subprocess.run([python, file], env=environment).returncode
+    command = [python, "-m", "unittest", *(f"test_{test}" for test in tests)]
+    return subprocess.run(command, cwd=source / "python" / "tests", env=environment).returncode
 
 
 def shipped(source, build, folder, python):
