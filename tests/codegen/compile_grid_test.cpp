@@ -22,8 +22,8 @@ bool is_alike(const std::string& target) {
 // Every head dim in bf16 and fp32, a few in fp16, and without a mask; for targets that are like
 // another the largest dim in bf16, and one kernel in fp16 and in fp32. For sm_90a NVRTC's leaves
 // out what hopper_table_test compiles, and has every one without a mask in bf16, and the largest in
-// fp16. LLVM, which does not assign registers here, has three dims: small, not a power of 2, and the
-// largest. Its kernels for sm_90a are those of sm_80.
+// fp16. LLVM, which does not assign registers here, has three dims: small, not a power of 2, and
+// the largest. Its kernels for sm_90a are those of sm_80.
 std::vector<Problem> grid(const std::string& target, CompilerChoice compiler) {
   const bool has_table = target == "sm_90a" && compiler == CompilerChoice::kNvrtc;
   std::vector<Problem> problems;
@@ -41,7 +41,7 @@ std::vector<Problem> grid(const std::string& target, CompilerChoice compiler) {
   };
   const bool is_portable = target == "sm_90a" && compiler == CompilerChoice::kLlvm;
   if (is_alike(target) || is_portable) {
-    add(DType::kBf16, is_portable ? 64 : 256, true);
+    add(DType::kBf16, 256, true);
     add_pass(Pass::kBackward, DType::kFp32, 128, false);
     add_pass(Pass::kForwardTrain, DType::kFp16, 128, false);
     return problems;
@@ -188,6 +188,8 @@ INSTANTIATE_TEST_SUITE_P(All, LlvmGrid, testing::ValuesIn(settings({"sm_80", "sm
 
 // Every template as it is, through the index. Templates do not ask for the target, so one is
 // enough. `option`: what is compiled is not run, and the optimizer would take most of the time.
+// NVRTC stops where every template is instantiated, which finds wrong names, types, static_asserts
+// and operands of asm; LLVM goes on to PTX.
 void check_index(CompilerChoice choice, const char* option) {
   const auto compiler = open_compiler(choice);
   if (!compiler.ok() && choice == CompilerChoice::kNvrtc)
@@ -203,7 +205,9 @@ void check_index(CompilerChoice choice, const char* option) {
   EXPECT_TRUE(image.ok()) << image.status().to_string();
 }
 
-TEST(TemplateIndex, CompilesWithNvrtc) { check_index(CompilerChoice::kNvrtc, "--device-debug"); }
+TEST(TemplateIndex, CompilesWithNvrtc) {
+  check_index(CompilerChoice::kNvrtc, "--fdevice-syntax-only");
+}
 TEST(TemplateIndex, CompilesWithLlvm) { check_index(CompilerChoice::kLlvm, "-O0"); }
 
 }  // namespace

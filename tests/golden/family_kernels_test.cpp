@@ -1,10 +1,10 @@
 // Kernels of score functions beside LSSAR's: the golden cases of the family, by both compilers, on
 // Hopper and on the CPU, through the C API. family_turns.h says which compiler has which case and
 // dtype. LLVM has half of the score functions at d 64: the source is the same for both compilers,
-// and with those at d 128 it has every activation. Hopper has them in bf16. Every score function has each pass there: half of them have the
-// forward at d 128 and the training step at d 64, the others all at d 64, and a third of these the
-// training step at d 128 too. The former have the default tiles, the others small ones.
-// family_rules_test has fp16 on Hopper.
+// and with those at d 128 it has every activation. Hopper has them in bf16. Every score function
+// has each pass there: half of them have the forward at d 128 and the training step at d 64, the
+// others all at d 64, and a third of these the training step at d 128 too. The former have the
+// default tiles, the others small ones. family_rules_test has fp16 on Hopper.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -53,8 +53,7 @@ TEST_P(FamilyByLlvm, GivesTheGoldenResult) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FamilyByLlvm,
-                         testing::ValuesIn(family_cases_in_turn(FamilyCompiler::kLlvm)),
-                         case_name);
+                         testing::ValuesIn(family_cases_in_turn(FamilyCompiler::kLlvm)), case_name);
 
 class FamilyOnHopper : public testing::TestWithParam<std::string> {};
 

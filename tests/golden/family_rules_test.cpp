@@ -411,10 +411,10 @@ bool is_tame(const Expression& phi, double largest) {
   return true;
 }
 
-// Random expressions as phi and as psi. The reference's own derivatives are held to finite differences
-// of such expressions (derivative_test, reference_test).
-// Each compiles two kernels, which takes a second. (200 have passed.) The forward for training has
-// what the forward has of an expression.
+// Random expressions as phi and as psi. The reference's own derivatives are held to finite
+// differences of such expressions (derivative_test, reference_test). Each compiles two kernels,
+// which takes a second. (200 have passed.) The forward for training has what the forward has of an
+// expression.
 TEST(FamilyGradients, AreThoseOfRandomExpressions) {
   constexpr int kNumExpressions = 10;
   std::mt19937 random(20261124);
