@@ -1,6 +1,6 @@
 // The golden cases of the family, divided among the two compilers, so that each is compiled about
-// once. At d 64 both compilers have every case: one in bf16, the other in fp32 or fp16, in turn
-// from score function to score function. At d 128 one of them has it, in bf16.
+// once. At d 64 one compiler has a case in bf16, the other in fp32 or fp16, in turn from score
+// function to score function. At d 128 one of them has it, in bf16.
 //
 // The cases of one score function have one dtype, because their kernels are the same.
 #pragma once
