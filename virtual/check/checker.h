@@ -139,6 +139,8 @@ class Checker {
   // ignored.
   void access(Warp& warp, const Op& op, StateSpace space, const uint64_t* addresses,
               uint32_t bytes);
+  // The instruction of the last access has read and written memory.
+  void note_access_done();
   // Checks one of several accesses of an instruction, with facts of its own.
   void access(Warp& warp, const Op& op, const OpFacts& facts, StateSpace space,
               const uint64_t* addresses, uint32_t bytes);

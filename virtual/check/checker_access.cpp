@@ -276,6 +276,7 @@ void Checker::access(Warp& warp, const Op& op, StateSpace space, const uint64_t*
 void Checker::access(Warp& warp, const Op& op, const OpFacts& facts, StateSpace space,
                      const uint64_t* addresses, uint32_t bytes) {
   const KernelProgram& program = *cluster_.launch.program;
+  note_access_done();  // for instructions that do not call it
   if (facts.access == MemoryUse::kNone) return;
   refresh_limits(warp);
   const bool copies = facts.access == MemoryUse::kCopyAsync;
@@ -306,6 +307,10 @@ void check_access(Warp& warp, const Op& op, StateSpace space, const uint64_t* ad
                   uint32_t bytes) {
   warp.cta->cluster->checker->access(warp, op, space, addresses, bytes);
 }
+
+void Checker::note_access_done() { global_->take_found(*this); }
+
+void note_access_done(Warp& warp) { warp.cta->cluster->checker->note_access_done(); }
 
 void check_delivered(Warp& warp, const uint8_t* target, uint32_t bytes) {
   Checker& checker = *warp.cta->cluster->checker;

@@ -45,6 +45,7 @@ void GlobalShadow::begin_cluster(const LaunchContext& launch, uint64_t cluster) 
   cluster_ = static_cast<uint32_t>(cluster) + 1;
   known_.clear();
   fences_.clear();
+  reads_.clear();
 }
 
 // How this access sees an earlier one.
@@ -235,12 +236,12 @@ void GlobalShadow::add_fenced(const GlobalAccess& access, SyncClock& into) const
 }
 
 // Notes what a later fence may make visible, of this warp or of another that has seen this read.
-void GlobalShadow::note_found(const GlobalAccess& access, const GlobalRecord::Clocks& clocks) {
-  auto& found = fences_[access.warp->agent].found;
-  const uint32_t time = stamp_time(access.stamp);
-  if (found.empty() || found.back().time != time || found.back().lane != access.lane) {
+void GlobalShadow::note_found(const StrongRead& read, const GlobalRecord::Clocks& clocks) {
+  auto& found = fences_[read.warp->agent].found;
+  const uint32_t time = stamp_time(read.stamp);
+  if (found.empty() || found.back().time != time || found.back().lane != read.lane) {
     if (found.size() == kMostFences) found.erase(found.begin());
-    found.push_back({time, access.lane, {}});
+    found.push_back({time, read.lane, {}});
   }
   GlobalRecord::join(found.back().clocks, clocks);
 }
@@ -264,24 +265,32 @@ void GlobalShadow::synchronise(Checker& checker, const GlobalAccess& access, con
   if (facts.releases) checker.release(warp, warp.mask, seen);
   const bool fenced = !facts.releases && !fences_.empty();
   if (fenced) add_fenced(access, seen);
-  GlobalRecord::Clocks found;
-  {
-    const std::lock_guard lock(record_->sync_mutex);
-    const auto place = record_->releases.find(address);
-    if (access.reads && place != record_->releases.end()) found = place->second;
-    if (access.writes && (facts.releases || fenced)) {
-      GlobalRecord::Clocks& released = record_->releases[address];
-      released[cluster_].join(seen);
-      // The cluster also hands on what it has heard of others.
-      GlobalRecord::join(released, known_);
+  if (access.reads)
+    reads_.push_back({&warp, access.stamp, access.lane, facts.acquires, address});
+  if (!access.writes || !(facts.releases || fenced)) return;
+  const std::lock_guard lock(record_->sync_mutex);
+  GlobalRecord::Clocks& released = record_->releases[address];
+  released[cluster_].join(seen);
+  // The cluster also hands on what it has heard of others.
+  GlobalRecord::join(released, known_);
+}
+
+void GlobalShadow::take_reads(Checker& checker) {
+  for (const StrongRead& read : reads_) {
+    GlobalRecord::Clocks found;
+    {
+      const std::lock_guard lock(record_->sync_mutex);
+      const auto place = record_->releases.find(read.address);
+      if (place == record_->releases.end()) continue;
+      found = place->second;
+    }
+    if (read.acquires) {
+      take(checker, *read.warp, found);
+    } else {
+      note_found(read, found);
     }
   }
-  if (found.empty()) return;
-  if (facts.acquires) {
-    take(checker, warp, found);
-  } else {
-    note_found(access, found);
-  }
+  reads_.clear();
 }
 
 void GlobalShadow::fence(Checker& checker, Warp& warp, uint32_t lanes) {

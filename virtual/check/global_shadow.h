@@ -83,9 +83,15 @@ class GlobalShadow {
   void access(Checker& checker, const GlobalAccess& access, uint64_t address, uint32_t bytes);
   // access() keeps the last page locked until this is called.
   void release_page();
-  // A strong access hands on what was released through its address, or takes it.
+  // A strong access hands on what was released through its address now, before memory has its value.
+  // What it takes is taken by take_found().
   void synchronise(Checker& checker, const GlobalAccess& access, const OpFacts& facts,
                    uint64_t address);
+  // Takes what was released through the addresses of strong reads. Called when they have their values:
+  // what another thread released in between came with the value.
+  void take_found(Checker& checker) {
+    if (!reads_.empty()) take_reads(checker);
+  }
   // A fence of device scope by a warp. Its strong writes may from now on hand on what it had seen;
   // it has from now on seen what its strong reads found.
   void fence(Checker& checker, Warp& warp, uint32_t lanes);
@@ -105,7 +111,15 @@ class GlobalShadow {
     std::vector<Fence> made;   // the latest ones
     std::vector<Found> found;  // likewise
   };
-  void note_found(const GlobalAccess& access, const GlobalRecord::Clocks& clocks);
+  struct StrongRead {
+    Warp* warp;
+    Stamp stamp;
+    uint32_t lane;
+    bool acquires;
+    uint64_t address;
+  };
+  void take_reads(Checker& checker);
+  void note_found(const StrongRead& read, const GlobalRecord::Clocks& clocks);
   void add_fenced(const GlobalAccess& access, SyncClock& into) const;
   void take(Checker& checker, Warp& warp, const GlobalRecord::Clocks& found);
   void check_cell(Checker& checker, const GlobalAccess& access, GlobalRecord::Cell& cell,
@@ -134,6 +148,7 @@ class GlobalShadow {
   uint32_t cluster_ = 0;                         // + 1
   GlobalRecord::Clocks known_;                   // of other clusters; all warps know the same
   std::unordered_map<uint32_t, Fences> fences_;  // by warp
+  std::vector<StrongRead> reads_;                // of the instruction that runs
   uint64_t last_page_ = ~uint64_t{0};
   GlobalRecord::Page* page_ = nullptr;
   std::unique_lock<std::mutex> lock_;  // holds the mutex of page_

@@ -9,7 +9,12 @@
 namespace lssar::vdev::LSSAR_SIMD {
 
 struct HostAddresses {
-  u8* lane[kLanes];  // set for active lanes only
+  u8* lane[kLanes];        // set for active lanes only
+  Warp* checked = nullptr;  // whose access the strict mode follows until the instruction is done
+  ~HostAddresses() {
+    if (checked != nullptr) [[unlikely]]
+      note_access_done(*checked);
+  }
 };
 
 // The addresses as the instruction has them. Inactive lanes repeat an active one, so that range
@@ -106,8 +111,10 @@ inline void resolve(Warp& w, const Op& op, StateSpace space, u32 reg, int64_t of
   effective_addresses(w, reg, offset, wide, address);
   if (w.counters != nullptr) [[unlikely]]
     count_access(w, op, space, address, bytes);
-  if (w.checks != nullptr) [[unlikely]]
+  if (w.checks != nullptr) [[unlikely]] {
     check_access(w, op, space, address, bytes);
+    host.checked = &w;
+  }
   const Extent e = extent_of(address);
   if ((e.bits & (bytes - 1)) == 0) {
     if (space == StateSpace::kShared && within(e, bytes, w.shared_begin, w.shared_bytes)) {

@@ -125,6 +125,9 @@ uint8_t* shared_of_other(const Warp& warp, const Op& op, uint32_t lane, uint64_t
 void check_access(Warp& warp, const Op& op, StateSpace space, const uint64_t* addresses,
                   uint32_t bytes);
 
+// The instruction of the last check_access has read and written memory.
+void note_access_done(Warp& warp);
+
 void check_warp_sync(Warp& warp);
 // Bytes of a cp.async have arrived.
 void check_delivered(Warp& warp, const uint8_t* target, uint32_t bytes);
