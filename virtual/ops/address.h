@@ -9,7 +9,7 @@
 namespace lssar::vdev::LSSAR_SIMD {
 
 struct HostAddresses {
-  u8* lane[kLanes];        // set for active lanes only
+  u8* lane[kLanes];         // set for active lanes only
   Warp* checked = nullptr;  // whose access the strict mode follows until the instruction is done
   ~HostAddresses() {
     if (checked != nullptr) [[unlikely]]
