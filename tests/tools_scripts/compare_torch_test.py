@@ -183,7 +183,7 @@ class OnTheVirtualDevice(unittest.TestCase):
         ours = {f"ours-p{p}{name}" for p in (15, 3) for name in ("", "/atomic")}
         passes = ("forward", "forward_train", "backward", "forward_backward")
         self.assertEqual(found, {(p, c) for p in passes for c in ours | {"math", "ours-softmax", "eager"}})
-        # Of each kind of inputs. `Failures` has some without a mask.
+        # Two kinds of inputs, with a mask. `Failures` has some without one.
         self.assertEqual(len(self.document["records"]), 2 * len(found))
         self.assertEqual({r["status"] for r in self.document["records"]}, {"ok"})
 
