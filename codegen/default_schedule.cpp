@@ -69,6 +69,7 @@ DqMode default_dq_mode(std::optional<Variant> variant, const Problem& problem, c
   if (problem.pass == Pass::kBackward && target.is_cpu())
     return is_general(problem) ? DqMode::kSplit : DqMode::kOrdered;
   if (problem.pass != Pass::kBackward || problem.dtype == DType::kFp32) return DqMode::kSplit;
+  if (problem.invariant) return DqMode::kSplit;  // which every problem can have
   const int dims = problem.head_dim + problem.head_dim_v;
   const bool is_large = target.is_blackwell() || target.shared_bytes_per_block >= kLargeBlockBytes;
   if (dims > (is_large ? kMaxSumDimsOfLargeBlocks : kMaxSumDims)) return DqMode::kSplit;

@@ -80,7 +80,7 @@ void write_functions(SourceWriter& out, const Problem& problem, const Schedule& 
   write_polynomial(out, "row_polynomial", kMaxSoftplusDegree);
   out.line("// u^(p - 1) where u > 0, and u^p.");
   write_power(out, "power_slope", power - 1);
-  if (problem.dtype == DType::kFp32) {
+  if (problem.dtype == DType::kFp32 || problem.invariant) {
     // As a forward that sums up X has it: both then give the same o, bit by bit.
     out.open("static LSSAR_DEVICE float power(float u)");
     out.line("return u * power_slope(u);");
@@ -177,6 +177,7 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
            {{"n", number(problem.seq_q)}});
   out.line("static constexpr i64 kSeqK = $n$;", {{"n", number(problem.seq_k)}});
   out.constant("bool", "kHasLengths", boolean(problem.varlen));
+  out.constant("bool", "kIsInvariant", boolean(problem.invariant));
   out.constant("bool", "kIsCausal", boolean(problem.causal && !has_window(problem)));
   write_window_constants(out, problem);
   out.constant("int", "kPower", number(effective_power(problem)));

@@ -75,8 +75,7 @@ inline constexpr auto fields_of<Problem> = [] {
           .text(" invariant")
           .text_of(false, "")
           .no_json_of_default()
-          .means("a row's result has the same bits whatever else the call computes; CPU targets "
-                 "only"),
+          .means("a row's result has the same bits whatever else the call computes"),
       field("dtype", &Problem::dtype).text(" {}").means("type of q, k, v and o"),
       field("head_dim", &Problem::head_dim).whole(8, 256, 8).text(" d {}").means("d of q and k"),
       field("head_dim_v", &Problem::head_dim_v)

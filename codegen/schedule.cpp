@@ -101,11 +101,6 @@ Breach find_breach(const Schedule& schedule, const Problem& problem, const Targe
     });
   // A CPU's schedule has fields of its own, and reads no other.
   if (target.is_cpu()) return check_cpu(refuse, schedule, problem, target);
-  if (problem.invariant)
-    return refuse("variant", invalid_argument(fmt::format(
-                                 "invariant = true: is for the cpu device so far; allowed is false "
-                                 "on {}",
-                                 target.name())));
   if (schedule.variant == Variant::kCpu)
     return refuse("variant", "cpu", [&] {
       return fmt::format("allowed are portable and hopper on {}, because it is a GPU",

@@ -389,6 +389,10 @@ Status hopper_reason(const Problem& problem, const Target& target) {
     return invalid_argument(
         "schedule.variant = hopper: not with problem.window_left, window_right, prefix or chunk, "
         "because its kernels visit one run of tiles; allowed is portable");
+  if (problem.invariant)
+    return invalid_argument(
+        "schedule.variant = hopper: not with problem.invariant, because the rows of a tile choose "
+        "their form of softplus together; allowed is portable");
   if (problem.alignment < 16)
     return invalid_argument(
         fmt::format("schedule.variant = hopper: TMA needs a problem.alignment of 16, and it is {}",

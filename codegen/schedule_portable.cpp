@@ -143,16 +143,16 @@ void choose_portable_forward(Schedule& schedule, const Problem& problem, const T
   const int dim_v = padded_dim(problem.head_dim_v);
   const int dim = padded_dim(problem.head_dim);
   // The columns with which no target spills (ptxas 13.0).
-  int limit = kMaxAccumulatorCols;
   const bool is_fp32 = problem.dtype == DType::kFp32;
-  constexpr int kFp32Limit = 64;  // in the forward with X
-  if (has_x) limit = is_fp32 ? kFp32Limit : dim > 192 && !target.is_blackwell() ? 96 : 128;
+  const int limit_with_x = is_fp32 ? 64 : dim > 192 && !target.is_blackwell() ? 96 : 128;
+  int limit = has_x ? limit_with_x : kMaxAccumulatorCols;
   if (!has_x && is_fp32 && dim > 192 && target.is_blackwell()) limit = 128;
   schedule.block_dv = value_columns(dim_v, limit);
-  // In fp32 the forward without X uses the tiles of the forward with X. The order of a row's sums
-  // depends on the tiles, and both must give the same bits of o.
-  const int accumulated =
-      is_fp32 ? 2 * value_columns(dim_v, kFp32Limit) : schedule.block_dv * (has_x ? 2 : 1);
+  // In fp32, and with `invariant`, the forward without X uses the tiles of the forward with X. The
+  // order of a row's sums depends on the tiles, and both must give the same bits of o.
+  const bool has_tiles_of_x = is_fp32 || problem.invariant;
+  const int accumulated = has_tiles_of_x ? 2 * value_columns(dim_v, limit_with_x)
+                                         : schedule.block_dv * (has_x ? 2 : 1);
   const auto is_legal = [&](const Tiling& tiling) {
     schedule.forward = tiling;
     return check_portable_forward(kQuietly, schedule, problem, target).ok();
@@ -218,8 +218,47 @@ void choose_portable(Schedule& schedule, const Problem& problem, const Target& t
   }
 }
 
+namespace {
+
+// With problem.invariant: fields that decide the order of sums, or the polynomial of softplus, have
+// their defaults. A tuning record that is chosen for some sizes only would otherwise change bits.
+Breach check_portable_order(const Refuse& refuse, const Schedule& schedule, const Problem& problem,
+                   const Target& target) {
+  const auto check = [&](const char* field, const auto& value, const auto& allowed) -> Breach {
+    if (value == allowed) return {};
+    return refuse(field, value, [&] {
+      return fmt::format(
+          "allowed is {} with problem.invariant, because the bits of results depend on it",
+          allowed);
+    });
+  };
+  const auto check_tiling = [&](const TilingRules& rules, const Tiling& tiling,
+                                const Tiling& allowed) -> Breach {
+    LSSAR_RETURN_IF_BROKEN(check(rules.block_rows, tiling.block_rows, allowed.block_rows));
+    return check(rules.block_cols, tiling.block_cols, allowed.block_cols);
+  };
+  Schedule fixed = schedule;
+  choose_portable(fixed, problem, target);
+  LSSAR_RETURN_IF_BROKEN(check("softplus_degree", schedule.softplus_degree,
+                               default_softplus_degree(problem)));
+  if (problem.pass != Pass::kBackward) {
+    LSSAR_RETURN_IF_BROKEN(
+        check("skip_tiles", std::string_view(schedule.skip_tiles ? "true" : "false"),
+              std::string_view("false")));
+    return check(kForwardRules.block_cols, schedule.forward.block_cols, fixed.forward.block_cols);
+  }
+  LSSAR_RETURN_IF_BROKEN(check("dq_mode", std::string_view(enum_name(schedule.dq_mode)),
+                               std::string_view(enum_name(DqMode::kSplit))));
+  LSSAR_RETURN_IF_BROKEN(check_tiling(kDkdvRules, schedule.dkdv, fixed.dkdv));
+  return check_tiling(kDqRules, schedule.dq, fixed.dq);
+}
+
+}  // namespace
+
 Breach check_portable(const Refuse& refuse, const Schedule& schedule, const Problem& problem,
                       const Target& target) {
+  if (problem.invariant)
+    LSSAR_RETURN_IF_BROKEN(check_portable_order(refuse, schedule, problem, target));
   return problem.pass == Pass::kBackward
              ? check_portable_backward(refuse, schedule, problem, target)
              : check_portable_forward(refuse, schedule, problem, target);

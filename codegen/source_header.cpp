@@ -238,8 +238,9 @@ std::string source_header(const std::string& name, const Problem& problem, const
   SourceWriter out;
   out.line("// $name$: made by lssar; edit and compile it alone:", {{"name", name}});
   out.line(target.is_cpu() ? "// clang++ -std=c++17 -O3 $arch$ -c -x c++ FILE"
-                           : "// nvcc -cubin -arch=$arch$ FILE",
-           {{"arch", target.is_cpu() ? cpu_compile_options(target) : target.name()}});
+                           : "// nvcc -cubin -arch=$arch$$options$ FILE",
+           {{"arch", target.is_cpu() ? cpu_compile_options(target) : target.name()},
+            {"options", problem.invariant ? std::string(" ") + kNoContraction : ""}});
   out.line("//");
   write_comment(out, "problem:  " + to_string(problem));
   out.line("// target:   $text$", {{"text", target.name()}});

@@ -16,6 +16,10 @@
 
 namespace lssar {
 
+// The compiler's option for GPU kernels of problems with `invariant`: a * b + c is contracted only
+// where the source says so. The compiler would contract it in one kernel and not in another.
+inline constexpr char kNoContraction[] = "--fmad=false";
+
 std::string source_header(const std::string& name, const Problem& problem, const Schedule& schedule,
                           const Target& target, const std::vector<Step>& steps);
 

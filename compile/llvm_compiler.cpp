@@ -24,6 +24,7 @@ std::string translate_option(const std::string& option) {
   if (option == "-lineinfo" || option == "--generate-line-info") {
     return "-debug-info-kind=line-directives-only";
   }
+  if (option == "--fmad=false") return "-ffp-contract=off";
   return option;
 }
 

@@ -111,7 +111,8 @@ Result<CapturedKernel> capture_kernel(Engine& engine, const PreparedKernel& kern
   captured.compiler = compiler->name() + " " + compiler->version();
   captured.key = kernel.key;
   captured.image = kernel.loaded->image;
-  const CompileRequest request = engine.compile_request(kernel.source, captured.image.kind);
+  const CompileRequest request =
+      engine.compile_request(kernel.problem, kernel.source, captured.image.kind);
   captured.metadata = encode_image_metadata(
       {captured.problem, captured.schedule, captured.source, *compiler, request}, captured.image);
   return captured;

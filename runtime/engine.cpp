@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "codegen/source_header.h"
 #include "runtime/debug/dump.h"
 #include "runtime/debug/override.h"
 #include "runtime/executor.h"
@@ -169,7 +170,7 @@ Result<std::shared_ptr<const PreparedKernel>> Engine::prepare_emitted(const Prob
                                                                       const Generated& generated) {
   LSSAR_ASSIGN_OR_RETURN(const std::shared_ptr<const Compiler> opened, compiler());
   LSSAR_ASSIGN_OR_RETURN(const ImageKind kind, image_kind());
-  CompileRequest request = compile_request(source, kind);
+  CompileRequest request = compile_request(problem, source, kind);
   if (generated.wait_spins != 0) {
     request.extra_options.push_back(wait_spins_option(generated.wait_spins));
     request.source = with_wait_limit(request.source);
@@ -196,13 +197,16 @@ Result<ImageKind> Engine::image_kind() {
   return opened->can_make(preferred) ? preferred : ImageKind::kPtx;
 }
 
-CompileRequest Engine::compile_request(const KernelSource& source, ImageKind kind) const {
+CompileRequest Engine::compile_request(const Problem& problem, const KernelSource& source,
+                                       ImageKind kind) const {
   CompileRequest request;
   request.name = source.name;
   request.source = source.source;
   request.target = device_->info().target;
   request.kind = kind;
   request.extra_options = options_.compile_options;
+  if (problem.invariant && !request.target.is_cpu())
+    request.extra_options.push_back(kNoContraction);
   return request;
 }
 
@@ -220,7 +224,7 @@ Result<CompiledImage> Engine::compile(const Problem& problem, const Schedule& sc
   kernel.source = source;
   CompiledImage compiled;
   LSSAR_ASSIGN_OR_RETURN(compiled.image,
-                         find_or_compile(*opened, compile_request(source, kind), &kernel));
+                         find_or_compile(*opened, compile_request(problem, source, kind), &kernel));
   compiled.key = std::move(kernel.key);
   compiled.cache_source = kernel.cache_source;
   compiled.timings = kernel.timings;

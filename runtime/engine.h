@@ -130,7 +130,8 @@ class Engine {
   Result<CompiledImage> compile(const Problem& problem, const Schedule& schedule,
                                 const KernelSource& source, ImageKind kind);
   // The request that compiles this source.
-  CompileRequest compile_request(const KernelSource& source, ImageKind kind) const;
+  CompileRequest compile_request(const Problem& problem, const KernelSource& source,
+                                 ImageKind kind) const;
   // The kind that prepare asks for.
   Result<ImageKind> image_kind();
 

@@ -253,7 +253,7 @@ typedef struct lssar_problem {
   int64_t prefix;       /* the first keys, which every row sees, even one before them */
   int64_t chunk;        /* a row sees keys of its chunk [n chunk, n chunk + chunk); 0: no chunks */
   int32_t invariant;    /* 1: a row's result has the same bits whatever the batch, the other rows of
-                           the call and the threads (docs/invariance.md); for LSSAR_DEVICE_CPU.
+                           the call and the threads (docs/invariance.md).
                            0: bits may depend on the other rows of the call */
   int32_t reserved4;    /* 0 */
 } lssar_problem;
@@ -335,8 +335,7 @@ typedef struct lssar_plan_options {
 } lssar_plan_options;
 
 /* Checks the problem and chooses schedules. `options` may be NULL. *plan is NULL on failure.
- * INVALID_ARGUMENT: a field out of its range, an illegal schedule, or invariant on a device that is
- * not the CPU. UNSUPPORTED: varlen or invariant with passes over ranges of keys; a newer version's
+ * INVALID_ARGUMENT: a field out of its range, or an illegal schedule. UNSUPPORTED: varlen or invariant with passes over ranges of keys; a newer version's
  * field that is set. OUT_OF_MEMORY. */
 LSSAR_API lssar_status lssar_plan_create(lssar_context* context, const lssar_problem* problem,
                                          const lssar_plan_options* options,

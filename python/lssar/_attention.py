@@ -66,8 +66,8 @@ def attention(
         prefix: how many of the first keys every row sees, `causal` or not.
         chunk: rows see keys of their own chunk of so many positions only. 0: there are no chunks.
         invariant: a row's result has the same bits whatever the batch, the other rows of the call
-            and the number of threads are; on the CPU device only. Gradients do not depend on the
-            batch then, but on the number of queries.
+            and the number of threads are. Gradients do not depend on the batch then, but on the
+            number of queries.
 
     Returns [batch, heads, length_q, dv] in the dtype of q, laid out in memory as q is: as
     [batch, length, heads, dim] where q is a view of that, else contiguous. Gradients likewise.

@@ -76,6 +76,8 @@ struct GeneralForward : ForwardBlock<Config> {
 #pragma unroll 1
       for (int part = 0; part < num_parts; ++part) {
         typename Mma::template Operand<Block::kKeyMmaTiles> weights;
+        // Else a row's second product would depend on the warp's other rows.
+        if (Config::kIsInvariant && part > 0) rows.keep_few(s);
         Mma::round(weights, s);
         if constexpr (Config::kDivisorSum == 1) sums.add(weights);
         if constexpr (Config::kDivisorSum == 2) sums.add_magnitudes(weights);

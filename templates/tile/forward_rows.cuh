@@ -1,6 +1,8 @@
 // A lane's two query rows in a forward pass, and how it writes them.
 //
 // All forward kernels of LSSA and LSSAR share this; docs/math.md has the formulas.
+//
+// kIsInvariant: a row's sums do not depend on tiles that only other rows see (docs/invariance.md).
 #pragma once
 
 #include "templates/ptx/sync.cuh"
@@ -15,7 +17,8 @@ namespace lssar_device {
 template <class Config, int kTiles>
 struct PassOneSums {
   static constexpr int kFactorsPerTile = kTiles * 2;
-  static constexpr int kTilesPerFlush = SoftplusSum::kMaxFactors / kFactorsPerTile;
+  static constexpr int kTilesPerFlush =
+      Config::kIsInvariant ? 1 : SoftplusSum::kMaxFactors / kFactorsPerTile;
   static_assert(kTilesPerFlush >= 1, "a tile must not overflow the product of factors");
 
   SoftplusSum sums[2];

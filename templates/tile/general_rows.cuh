@@ -15,6 +15,8 @@
 // kDivisorIsSum:  r is the sum of weights that divides o; there is no other sum.
 // kHasSink:       r includes the sink of the row's head (tile/sink.cuh); weights do not.
 // kScalesWeights: weights may leave fp16's range. Each row has a power of two then.
+// kIsInvariant:   a row's sums and products do not depend on its warp's other rows, or on tiles
+//                 that only those see (docs/invariance.md).
 #pragma once
 
 #include "templates/tile/expression_math.cuh"
@@ -190,6 +192,8 @@ struct GeneralRows : LaneRows<Config> {
       for (int e = 0; e < 4; ++e) tile[e / 2] += kSum == 2 ? absolute(x.at[n][e]) : x.at[n][e];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
+      // A tile that only other rows see changes nothing.
+      if (Config::kIsInvariant && tile[half] == 0.0f) continue;
       const float term = tile[half] - lost[half];
       const float total = sum[half] + term;
       lost[half] = (total - sum[half]) - term;
@@ -317,6 +321,16 @@ struct GeneralRows : LaneRows<Config> {
   // How many products weights take part in. 2: also one of what rounding to 16 bits dropped.
   LSSAR_DEVICE int num_weight_parts() const {
     return warp_all(!has_few_keys<Config>(visible[0]) && !has_few_keys<Config>(visible[1])) ? 1 : 2;
+  }
+
+  // Keeps the weights of rows with so few keys that they take part in both products.
+  template <int kTiles>
+  LSSAR_DEVICE void keep_few(Fragment<kTiles>& s) const {
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        if (!has_few_keys<Config>(visible[e / 2])) s.at[n][e] = 0.0f;
   }
 
   // Multiplies each row's weights by a power of two, so that none overflows; it only falls. The

@@ -90,11 +90,13 @@ TEST_F(CommandErrors, BadWindow) {
   expect_failure(command_.run({"emit", "--chunk=-1"}), 2, "whole numbers from 0 to 2147483647");
 }
 
-TEST_F(CommandErrors, GpusAreNotInvariant) {
-  expect_failure(command_.run({"emit", "--invariant", "--target", "sm_90a"}), 2,
-                 "invariant = true: is for the cpu device so far; allowed is false on sm_90a");
-  expect_failure(command_.run({"prepare", "--invariant", "--device", "virtual"}), 2,
-                 "invariant = true: is for the cpu device so far");
+TEST_F(CommandErrors, InvariantFixesTheOrderOfSums) {
+  expect_failure(command_.run({"emit", "--invariant", "--target", "sm_90a", "--schedule",
+                               R"({"variant": "hopper"})"}),
+                 2, "schedule.variant = hopper: not with problem.invariant");
+  expect_failure(command_.run({"prepare", "--invariant", "--device", "virtual", "--schedule",
+                               R"({"forward": {"block_cols": 32}})"}),
+                 2, "schedule.forward.block_cols = 32: allowed is 64 with problem.invariant");
   const CommandResult tuned =
       command_.run({"tune", "--invariant", "--device", "cpu", "--seq", "64", "--table", "none"});
   EXPECT_EQ(tuned.exit_code, 2) << tuned.err;

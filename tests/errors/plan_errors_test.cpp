@@ -151,7 +151,10 @@ TEST_F(PlanErrors, Invariant) {
   problem_.reserved4 = 1;
   EXPECT_FAILS(create(), INVALID_ARGUMENT, "problem.reserved4 = 1: allowed are 0");
   problem_.reserved4 = 0;
-  EXPECT_FAILS(create(), INVALID_ARGUMENT, "invariant = true: is for the cpu device so far");
+  const lssar_plan_options options = with_schedule("{\"skip_tiles\": true}");
+  options_ = &options;
+  EXPECT_FAILS(create(), INVALID_ARGUMENT,
+               "schedule.skip_tiles = true: allowed is false with problem.invariant");
 }
 
 TEST_F(PlanErrors, ScheduleThatIsNotJson) {

@@ -205,13 +205,6 @@ bool allows_scores(const FactorRow& row) {
   return power == nullptr || power->p == 0 || !has_psi(*score);
 }
 
-bool allows_devices(const FactorRow& row) {
-  const FeatureDevice* device = chosen(row, kDeviceFeature, kDevices);
-  const Flag* invariant = chosen(row, kInvariantFeature, kInvariants);
-  return device == nullptr || invariant == nullptr || !invariant->is_on ||
-         device->device == LSSAR_DEVICE_CPU;
-}
-
 bool allows_schedules(const FactorRow& row) {
   const FeatureDevice* device = chosen(row, kDeviceFeature, kDevices);
   const Flag* invariant = chosen(row, kInvariantFeature, kInvariants);
@@ -219,9 +212,10 @@ bool allows_schedules(const FactorRow& row) {
   const NamedSchedule* schedule = chosen(row, kScheduleFeature, kSchedules);
   if (pass == nullptr || pass->pass != Pass::kBackward || schedule == nullptr) return true;
   const std::string name = schedule->name;
-  if (name == "atomic" && device != nullptr && device->device == LSSAR_DEVICE_CPU) return false;
-  const bool is_other = name == "atomic" || name == "split";
-  return !is_other || invariant == nullptr || !invariant->is_on;
+  const bool is_cpu = device != nullptr && device->device == LSSAR_DEVICE_CPU;
+  const bool is_invariant = invariant != nullptr && invariant->is_on;
+  if (name == "atomic") return !is_cpu && !is_invariant;
+  return name != "split" || !is_cpu || !is_invariant;
 }
 
 }  // namespace
@@ -245,7 +239,7 @@ const std::vector<FeatureFactor>& feature_factors() {
 }
 
 bool allows_features(const FactorRow& row) {
-  return allows_scores(row) && allows_devices(row) && allows_schedules(row);
+  return allows_scores(row) && allows_schedules(row);
 }
 
 const std::vector<FactorRow>& feature_rows() {

@@ -51,13 +51,14 @@ TEST(SameForward, ToTheBitInFp32WithManyColumns) {
 }
 
 // The order of a row's sums depends on them.
-TEST(SameForward, TilesOfFp32AreTheSame) {
+void expect_the_same_tiles(DType dtype, bool is_invariant) {
   for (const char* name : {"sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120"}) {
     const Result<Target> target = target_from_name(name);
     ASSERT_TRUE(target.ok()) << target.status().to_string();
     for (const int dim : {8, 48, 56, 64, 96, 112, 128, 160, 192, 256}) {
       for (const int dim_v : {8, 48, 56, 64, 96, 112, 128, 160, 192, 256}) {
-        Problem problem = make_problem(DType::kFp32, 15, true, dim);
+        Problem problem = make_problem(dtype, 15, true, dim);
+        problem.invariant = is_invariant;
         problem.head_dim_v = dim_v;
         problem.pass = Pass::kForward;
         const Tiling plain = default_schedule(problem, *target).forward;
@@ -67,6 +68,13 @@ TEST(SameForward, TilesOfFp32AreTheSame) {
       }
     }
   }
+}
+
+TEST(SameForward, TilesOfFp32AreTheSame) { expect_the_same_tiles(DType::kFp32, false); }
+
+TEST(SameForward, TilesOfInvariantProblemsAreTheSame) {
+  expect_the_same_tiles(DType::kBf16, true);
+  expect_the_same_tiles(DType::kFp16, true);
 }
 
 // The share of a rounding by which o may differ in the L2 norm. On sm_90a the forward adds its
