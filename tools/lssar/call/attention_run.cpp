@@ -1,6 +1,7 @@
 #include "tools/lssar/call/attention_run.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <span>
 #include <utility>
@@ -33,6 +34,13 @@ std::string packed(DType dtype, const std::vector<float>& values) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+std::array<std::pair<const char*, const std::vector<float>*>, 3> float32_inputs(
+    const AttentionInputs& inputs) {
+  return {{{"sink", &inputs.sink},
+           {"rotary_cos", &inputs.rotary_cos},
+           {"rotary_sin", &inputs.rotary_sin}}};
+}
+
 class AttentionRun {
  public:
   AttentionRun(Engine& engine, const Problem& problem, const Sizes& sizes,
@@ -59,8 +67,10 @@ class AttentionRun {
     LSSAR_RETURN_IF_ERROR(upload_one("q", inputs.q));
     LSSAR_RETURN_IF_ERROR(upload_one("k", inputs.k));
     LSSAR_RETURN_IF_ERROR(upload_one("v", inputs.v));
-    if (memory_.has("sink"))
-      LSSAR_RETURN_IF_ERROR(memory_.upload("sink", packed(DType::kFp32, inputs.sink)));
+    for (const auto& [name, values] : float32_inputs(inputs)) {
+      if (memory_.has(name))
+        LSSAR_RETURN_IF_ERROR(memory_.upload(name, packed(DType::kFp32, *values)));
+    }
     return memory_.has("grad_o") ? upload_one("grad_o", inputs.grad_o) : Status();
   }
 

@@ -22,8 +22,9 @@ namespace lssar::command {
 // Contiguous [batch, heads, length, dim], rounded to the problem's dtype when they are uploaded.
 struct AttentionInputs {
   std::vector<float> q, k, v;
-  std::vector<float> grad_o;     // backward only
-  std::vector<float> sink = {};  // score.sink only; not rounded
+  std::vector<float> grad_o;                            // backward only
+  std::vector<float> sink = {};                         // score.sink only; not rounded
+  std::vector<float> rotary_cos = {}, rotary_sin = {};  // [seq_k, rotary_dim / 2]; not rounded
 };
 
 struct PassReport {
