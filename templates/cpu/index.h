@@ -29,6 +29,7 @@ struct SampleConfig {
   static constexpr int kHeadDim = 24, kHeadDimPadded = 32, kHeadDimV = 40, kHeadDimVPadded = 48;
   static constexpr int kPower = 3, kPanelRows = kTrains ? kHeadDim + kHeadDimV + 1 : kHeadDim;
   static constexpr bool kIsTraining = kTrains, kSumsX = kTrains, kNeedsX = kTrains;
+  static constexpr bool kSavesO = sizeof(T) == 2;
   static constexpr bool kSumsDq = kTrains, kIsGeneral = false, kHasNorms = true;
   static constexpr bool kIsBackward = kTrains, kIsInvariant = false;
   static constexpr bool kSkipsKeys = sizeof(T) == 2, kHasPairs = false, kIsRange = false;
