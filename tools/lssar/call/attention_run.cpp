@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "reference/numerics.h"
+#include "reference/rotary.h"
 #include "runtime/capture.h"
 #include "runtime/replay.h"
 #include "tools/lssar/options/schedule_options.h"
@@ -179,6 +180,12 @@ Result<AttentionOutputs> run_passes(Engine& engine, const Problem& problem, cons
 }
 
 }  // namespace
+
+void add_rotary_tables(const Problem& problem, const Sizes& sizes, AttentionInputs* inputs) {
+  RotaryTables tables = rotary_tables(sizes.seq_k, problem.rotary_dim);
+  inputs->rotary_cos = std::move(tables.cos);
+  inputs->rotary_sin = std::move(tables.sin);
+}
 
 std::vector<float> unrounded_o(const AttentionOutputs& outputs) {
   std::vector<float> sum = outputs.o;

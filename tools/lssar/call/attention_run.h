@@ -27,6 +27,9 @@ struct AttentionInputs {
   std::vector<float> rotary_cos = {}, rotary_sin = {};  // [seq_k, rotary_dim / 2]; not rounded
 };
 
+// What random inputs have of rotary positions, for inputs from files.
+void add_rotary_tables(const Problem& problem, const Sizes& sizes, AttentionInputs* inputs);
+
 struct PassReport {
   std::shared_ptr<const PreparedKernel> kernel;
   ScheduleChoice choice;
