@@ -102,11 +102,12 @@ class Attention(unittest.TestCase):
         cos, sin = lssar.rotary_tables(9, 16)
         for error, what, changes in (
             (TypeError, "^rotary_sin: NoneType", {"rotary_sin": None}),
-            (TypeError, "^rotary_cos: NoneType", {"rotary_cos": None, "rotary_sin": None,
-                                                  "rotary_interleaved": True}),
+            (TypeError, "^rotary_cos: NoneType",
+             {"rotary_cos": None, "rotary_sin": None, "rotary_interleaved": True}),
             (TypeError, "^rotary_cos: dtype torch.float64", {"rotary_cos": cos.double()}),
             (ValueError, "^rotary_cos: shape \\(9, 9\\)", {"rotary_cos": torch.ones(9, 9)}),
-            (ValueError, "^rotary_sin: shape \\(9, 4\\); must be \\(9, 8\\)", {"rotary_sin": sin[:, :4]}),
+            (ValueError, "^rotary_sin: shape \\(9, 4\\); must be \\(9, 8\\)",
+             {"rotary_sin": sin[:, :4]}),
             (ValueError, "^rotary_cos: 8 positions; must be at least 9",
              {"rotary_cos": cos[:8], "rotary_sin": sin[:8]}),
             (ValueError, "^rotary_cos: requires a gradient",
