@@ -87,9 +87,7 @@ Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule&
   };
   if (!place(layout.k_inv_norm, *key_norms) || !place(layout.q_inv_norm, *query_norms) ||
       !place(layout.row_constants, *constants) || !place(layout.grad_q_sum, *dq_sum) ||
-      !place(layout.dq_turns, !is_ordered ? 0
-                              : is_cpu    ? *turns
-                                          : *turns + kTicketBytes) ||
+      !place(layout.dq_turns, !is_ordered ? 0 : is_cpu ? *turns : *turns + kTicketBytes) ||
       !place(layout.tickets, takes_tickets(problem, schedule) ? size_t{kTicketBytes} : 0) ||
       !place(layout.sink_terms, *sink_terms) || !place(layout.rotated_q, *rotated_q) ||
       !place(layout.rotated_k, *rotated_k))
