@@ -194,6 +194,11 @@ Result<PlanRequest> plan_request(const lssar_problem* problem, const lssar_plan_
   }
   p.invariant = known.invariant == 1;
   LSSAR_RETURN_IF_ERROR(check_reserved("problem.reserved4", known.reserved4));
+  p.rotary_dim = known.rotary_dim;
+  if (known.rotary_interleaved != 0 && known.rotary_interleaved != 1) {
+    return out_of_range("rotary_interleaved", known.rotary_interleaved, "0 and 1");
+  }
+  p.rotary_interleaved = known.rotary_interleaved == 1;
   if (known.score != nullptr && *known.score != '\0') {
     LSSAR_ASSIGN_OR_RETURN(p.score, parse_score(known.score));
   }
@@ -252,6 +257,9 @@ Tensors tensors_of_call(const lssar_call& call) {
   tensors.partial_o = reinterpret_cast<DevicePtr>(call.partial_o);
   tensors.sink = reinterpret_cast<DevicePtr>(call.sink);
   tensors.grad_sink = reinterpret_cast<DevicePtr>(call.grad_sink);
+  tensors.rotary_cos = reinterpret_cast<DevicePtr>(call.rotary_cos);
+  tensors.rotary_sin = reinterpret_cast<DevicePtr>(call.rotary_sin);
+  tensors.rotary_positions = call.rotary_positions;
   return tensors;
 }
 

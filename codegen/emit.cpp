@@ -22,6 +22,7 @@
 #include "codegen/visible_keys.h"
 #include "codegen/wgmma_source.h"
 #include "templates/kernels/params.cuh"
+#include "templates/kernels/rotary_params.cuh"
 
 namespace lssar {
 const char* element_type(DType dtype) {
@@ -143,6 +144,12 @@ void write_window_constants(SourceWriter& out, const Problem& problem) {
   out.constant("int", "kChunk", number(problem.chunk));
 }
 
+void write_rotary_constants(SourceWriter& out, const Problem& problem) {
+  if (problem.rotary_dim == 0) return;
+  out.constant("int", "kRotaryDim", number(problem.rotary_dim));
+  out.constant("bool", "kRotaryInterleaved", boolean(problem.rotary_interleaved));
+}
+
 void write_config(SourceWriter& out, const Problem& problem, const Schedule& schedule) {
   const bool is_fp32 = problem.dtype == DType::kFp32;
   const bool is_training = problem.pass == Pass::kForwardTrain;
@@ -180,6 +187,7 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
   out.constant("bool", "kIsInvariant", boolean(problem.invariant));
   out.constant("bool", "kIsCausal", boolean(problem.causal && !has_window(problem)));
   write_window_constants(out, problem);
+  write_rotary_constants(out, problem);
   out.constant("int", "kPower", number(effective_power(problem)));
   out.constant("float", "kOffset", float_literal(effective_offset(problem)));
   out.constant("bool", "kIsGeneral", boolean(is_general(problem)));
@@ -282,6 +290,9 @@ void write_entries(SourceWriter& out, const Problem& problem, const std::vector<
   if (problem.varlen)
     out.line("static_assert(sizeof(SequencesParams) == $bytes$, \"laid out as the host does\");",
              {{"bytes", number(sizeof(lssar_device::SequencesParams))}});
+  if (problem.rotary_dim != 0)
+    out.line("static_assert(sizeof(RotaryParams) == $bytes$, \"laid out as the host does\");",
+             {{"bytes", number(sizeof(lssar_device::RotaryParams))}});
   for (const Step& step : steps)
     if (!step.shared_bytes.empty())
       out.line("static_assert($device$ == $host$, \"as the host launches it\");",
@@ -298,9 +309,10 @@ void write_entries(SourceWriter& out, const Problem& problem, const std::vector<
     out.open("    $entry$(const $qualifier$lssar_device::$type$ params)",
              {{"entry", step.launch.entry},
               {"qualifier", has_maps || problem.varlen ? "LSSAR_GRID_CONSTANT " : ""},
-              {"type", problem.varlen ? "SequencesParams"
-                       : has_maps     ? "TmaParams"
-                                      : "AttentionParams"}});
+              {"type", problem.varlen                            ? "SequencesParams"
+                       : has_maps                                ? "TmaParams"
+                       : step.launch.rotation != Rotation::kNone ? "RotaryParams"
+                                                                 : "AttentionParams"}});
     if (problem.varlen) {
       write_sequence_call(out, steps, i);
     } else {
@@ -318,8 +330,10 @@ std::string kernel_name(const Problem& problem) {
   std::string name =
       fmt::format("lssar_{}_{}_d{}", pass, dtype_name(problem.dtype), problem.head_dim);
   if (problem.head_dim_v != problem.head_dim) name += fmt::format("v{}", problem.head_dim_v);
-  return name + fmt::format("_p{}{}{}{}", problem.p, problem.causal ? "_causal" : "",
-                            has_window(problem) ? "_window" : "", problem.varlen ? "_varlen" : "");
+  return name +
+         fmt::format("_p{}{}{}{}", problem.p, problem.causal ? "_causal" : "",
+                     has_window(problem) ? "_window" : "", problem.varlen ? "_varlen" : "") +
+         (problem.rotary_dim != 0 ? "_rotary" : "");
 }
 
 Result<KernelSource> emit_kernel(const Problem& problem, const Schedule& schedule,

@@ -19,6 +19,12 @@ inline constexpr EnumName<GridRows> enum_names<GridRows>[] = {
     {GridRows::kHeads, "heads"},
     {GridRows::kOnce, "once"}};
 template <>
+inline constexpr EnumName<Rotation> enum_names<Rotation>[] = {{Rotation::kNone, "none"},
+                                                              {Rotation::kQ, "q"},
+                                                              {Rotation::kK, "k"},
+                                                              {Rotation::kGradQ, "grad_q"},
+                                                              {Rotation::kGradK, "grad_k"}};
+template <>
 inline constexpr EnumName<MapTensor> enum_names<MapTensor>[] = {
     {MapTensor::kQ, "q"},
     {MapTensor::kK, "k"},
@@ -61,18 +67,20 @@ Result<MapSpec> read_map(const json& from) {
 json to_json(const LaunchStep& step) {
   json maps = json::array();
   for (const MapSpec& map : step.maps) maps.push_back(to_json(map));
-  return {{"entry", step.entry},
-          {"grid_rows", enum_name(step.grid_rows)},
-          {"rows_per_block", step.rows_per_block},
-          {"packed_rows", step.packed_rows},
-          {"threads", step.threads},
-          {"shared_bytes", step.shared_bytes},
-          {"least_rows", step.least_rows},
-          {"most_rows", step.most_rows},
-          {"maps", std::move(maps)},
-          {"is_persistent", step.is_persistent},
-          {"blocks_per_sm", step.blocks_per_sm},
-          {"cluster", step.cluster}};
+  json fields = {{"entry", step.entry},
+                 {"grid_rows", enum_name(step.grid_rows)},
+                 {"rows_per_block", step.rows_per_block},
+                 {"packed_rows", step.packed_rows},
+                 {"threads", step.threads},
+                 {"shared_bytes", step.shared_bytes},
+                 {"least_rows", step.least_rows},
+                 {"most_rows", step.most_rows},
+                 {"maps", std::move(maps)},
+                 {"is_persistent", step.is_persistent},
+                 {"blocks_per_sm", step.blocks_per_sm},
+                 {"cluster", step.cluster}};
+  if (step.rotation != Rotation::kNone) fields["rotation"] = enum_name(step.rotation);
+  return fields;
 }
 
 Result<LaunchStep> launch_step_from_json(const json& from) {
@@ -86,6 +94,7 @@ Result<LaunchStep> launch_step_from_json(const json& from) {
   const bool is_packed = step.grid_rows == GridRows::kPackedQueries;
   fields.need_whole("packed_rows", is_packed ? 1 : 0, is_packed ? step.rows_per_block : 0,
                     step.packed_rows);
+  fields.read_enum("rotation", enum_names<Rotation>, step.rotation);
   fields.need_whole("threads", 1, 1024, step.threads);
   fields.need_whole("shared_bytes", 0, 1 << 20, step.shared_bytes);
   fields.need_whole("least_rows", 0, 1 << 16, step.least_rows);

@@ -38,6 +38,15 @@ enum class MapTensor {
   kRowConstants,  // (8, seq_q, batch * heads), float32: rows past a head's end count as outside
 };
 
+// The rows that a launch turns by their rotary positions (Problem::rotary_dim).
+enum class Rotation {
+  kNone,
+  kQ,  // of the call's tensor into the workspace, where the launches after it read them
+  kK,
+  kGradQ,  // in place, back to the directions of the call's q and k
+  kGradK,
+};
+
 // One tensor map of a kernel: its tensor, and the box that an instruction moves. Elements outside
 // the tensor are loaded as zeros and not stored.
 struct MapSpec {
@@ -58,12 +67,14 @@ struct MapSpec {
 // One kernel launch. grid.x = ceil(rows / rows_per_block), rounded up to whole clusters, *
 // heads-or-kv_heads * batch. With GridRows::kHeads it is one block for each head. A kernel takes
 // one lssar_device::AttentionParams by value, or TmaParams if it has maps. Kernels of sequences
-// (Problem::varlen) take SequencesParams; for their grids see runtime/device_sequences.h.
+// (Problem::varlen) take SequencesParams; for their grids see runtime/device_sequences.h. Kernels
+// with a rotation take RotaryParams.
 struct LaunchStep {
   std::string entry;  // the kernel's name in the source
   GridRows grid_rows = GridRows::kQueries;
   int rows_per_block = 0;
   int packed_rows = 0;  // GridRows::kPackedQueries: divides rows_per_block; else 0
+  Rotation rotation = Rotation::kNone;
   int threads = 0;
   int shared_bytes = 0;  // dynamic shared memory
   // Only calls with so many rows have this launch. The rows are the queries of all heads that share

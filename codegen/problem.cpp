@@ -95,6 +95,25 @@ Status check_invariant(const Problem& problem) {
                   pass_name(problem.pass)));
 }
 
+Status check_rotary(const Problem& problem) {
+  if (problem.rotary_dim == 0) {
+    if (!problem.rotary_interleaved) return {};
+    return invalid_argument(
+        "rotary_interleaved = true with rotary_dim = 0: allowed is false, or a rotary_dim from 2");
+  }
+  if (problem.rotary_dim > problem.head_dim) {
+    return out_of_range("rotary_dim", problem.rotary_dim,
+                        fmt::format("even numbers from 0 to head_dim = {}", problem.head_dim));
+  }
+  if (problem.varlen)
+    return unsupported(
+        fmt::format("rotary_dim = {}: not with varlen; allowed is 0", problem.rotary_dim));
+  if (!is_of_range(problem.pass)) return {};
+  return unsupported(
+      fmt::format("pass = {}: not with rotary_dim; allowed are forward, forward-train and backward",
+                  pass_name(problem.pass)));
+}
+
 Status check_offset(const Problem& problem) {
   if (!(problem.offset >= 0 && problem.offset <= kMaxOffset)) {
     return out_of_range("offset", problem.offset, fmt::format("numbers from 0 to {}", kMaxOffset));
@@ -196,6 +215,7 @@ Status validate(const Problem& problem) {
   LSSAR_RETURN_IF_ERROR(check_sizes(problem));
   LSSAR_RETURN_IF_ERROR(check_varlen(problem));
   LSSAR_RETURN_IF_ERROR(check_invariant(problem));
+  LSSAR_RETURN_IF_ERROR(check_rotary(problem));
   LSSAR_RETURN_IF_ERROR(check_offset(problem));
   LSSAR_RETURN_IF_ERROR(check_alignment(problem));
   LSSAR_RETURN_IF_ERROR(check_gain(problem.score));

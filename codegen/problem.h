@@ -68,6 +68,12 @@ struct Problem {
   int64_t prefix = 0;         // the first keys, which every row sees
   int64_t chunk = 0;          // rows see keys of their own chunk of this length; 0: no chunks
 
+  // Rotary positions (docs/rotary.md): a call turns the first rotary_dim columns of q and k, in
+  // pairs (c, c + rotary_dim / 2), or (2c, 2c + 1) if interleaved. Query i stands at position
+  // i + seq_k - seq_q, key j at position j. Not with varlen, and not for passes of ranges.
+  int rotary_dim = 0;  // even, 2 to head_dim; 0: no rotation
+  bool rotary_interleaved = false;
+
   // A row's result has the same bits whatever else the call computes (docs/invariance.md). CPU
   // targets only, and not for passes of ranges.
   bool invariant = false;
@@ -104,8 +110,8 @@ Status validate(const Problem& problem);
 std::string to_string(const Problem& problem);
 
 // Writes fields under the names that they have here, and enumerators by their names ("bf16",
-// "softplus", ...). Fields of windows and `invariant` are left out where they have their
-// defaults.
+// "softplus", ...). Fields of windows, of rotary positions and `invariant` are left out
+// where they have their defaults.
 nlohmann::json to_json(const Problem& problem);
 
 // Missing fields keep their defaults. But a missing head_dim_v, seq_k or kv_heads takes a given

@@ -71,6 +71,19 @@ inline constexpr auto fields_of<Problem> = [] {
           .text_of(0, "")
           .no_json_of_default()
           .means("a row sees keys of its own chunk of so many positions; 0: there are no chunks"),
+      field("rotary_dim", &Problem::rotary_dim)
+          .whole(0, 256, 2)
+          .text(" rotary_dim {}")
+          .text_of(0, "")
+          .no_json_of_default()
+          .means("the first columns of q and k, which rotary positions turn; at most `head_dim`; "
+                 "0: none"),
+      field("rotary_interleaved", &Problem::rotary_interleaved)
+          .text(" rotary_interleaved")
+          .text_of(false, "")
+          .no_json_of_default()
+          .means("rotary positions turn neighbouring columns; else a column of the first half and "
+                 "one of the second"),
       field("invariant", &Problem::invariant)
           .text(" invariant")
           .text_of(false, "")

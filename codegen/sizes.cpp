@@ -70,7 +70,12 @@ Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule&
                      dkdv.block_rows / kWarpRows, 4});
   const bool has_sink_terms = is_backward && reads_sink(problem);
   const auto sink_terms = product({sizes.batch, sizes.heads, sizes.seq_q, has_sink_terms ? 8 : 0});
-  if (!key_norms || !query_norms || !constants || !dq_sum || !turns || !sink_terms)
+  const int64_t rotated_bytes =
+      problem.rotary_dim == 0 ? 0 : problem.head_dim * dtype_bytes(problem.dtype);
+  const auto rotated_q = product({sizes.batch, sizes.heads, sizes.seq_q, rotated_bytes});
+  const auto rotated_k = product({sizes.batch, sizes.kv_heads, sizes.seq_k, rotated_bytes});
+  if (!key_norms || !query_norms || !constants || !dq_sum || !turns || !sink_terms || !rotated_q ||
+      !rotated_k)
     return overflow("workspace", sizes);
 
   WorkspaceLayout layout;
@@ -84,7 +89,8 @@ Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule&
       !place(layout.row_constants, *constants) || !place(layout.grad_q_sum, *dq_sum) ||
       !place(layout.dq_turns, !is_ordered ? 0 : is_cpu ? *turns : *turns + kTicketBytes) ||
       !place(layout.tickets, takes_tickets(problem, schedule) ? size_t{kTicketBytes} : 0) ||
-      !place(layout.sink_terms, *sink_terms))
+      !place(layout.sink_terms, *sink_terms) || !place(layout.rotated_q, *rotated_q) ||
+      !place(layout.rotated_k, *rotated_k))
     return overflow("workspace", sizes);
   layout.total_bytes = at;
   layout.panel_slices = panel_slices;

@@ -40,7 +40,7 @@ constexpr size_t aligned_part(size_t bytes) { return (bytes + 255) / 256 * 256; 
 // Byte offsets of the workspace's parts, each 256-aligned, and the total. A part that the pass does
 // not use has size 0.
 struct WorkspaceLayout {
-  static constexpr int kNumParts = 7;
+  static constexpr int kNumParts = 9;
   size_t q_inv_norm = 0;
   size_t k_inv_norm = 0;
   size_t row_constants = 0;
@@ -48,6 +48,8 @@ struct WorkspaceLayout {
   size_t dq_turns = 0;
   size_t tickets = 0;
   size_t sink_terms = 0;
+  size_t rotated_q = 0;  // contiguous, like q and k
+  size_t rotated_k = 0;
   size_t total_bytes = 0;
   // CPU: for how many (batch, kv head) packed keys fit in the place of k_inv_norm. 0 on GPUs.
   int64_t panel_slices = 0;

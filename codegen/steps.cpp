@@ -132,9 +132,25 @@ Step hopper_dq_step(const Problem& problem, const Schedule& schedule, const char
   return step;
 }
 
-}  // namespace
+// Turns q and k before the steps that compute attention, and the gradients back behind them.
+std::vector<Step> with_rotations(const Problem& problem, std::vector<Step> steps) {
+  if (problem.rotary_dim == 0) return steps;
+  const auto rotation = [](Rotation what, const char* entry, GridRows rows) {
+    const bool is_back = what == Rotation::kGradQ || what == Rotation::kGradK;
+    Step step = row_step(entry, rows, is_back ? "rotate_back" : "rotate");
+    step.launch.rotation = what;
+    return step;
+  };
+  steps.insert(steps.begin(), {rotation(Rotation::kQ, "lssar_rotate_q", GridRows::kQueries),
+                               rotation(Rotation::kK, "lssar_rotate_k", GridRows::kKeys)});
+  if (problem.pass != Pass::kBackward) return steps;
+  steps.push_back(rotation(Rotation::kGradQ, "lssar_rotate_grad_q", GridRows::kQueries));
+  steps.push_back(rotation(Rotation::kGradK, "lssar_rotate_grad_k", GridRows::kKeys));
+  return steps;
+}
 
-std::vector<Step> plan_steps(const Problem& problem, const Schedule& schedule) {
+// The steps after q and k have been rotated.
+std::vector<Step> attention_steps(const Problem& problem, const Schedule& schedule) {
   std::vector<Step> steps;
   if (problem.varlen) steps.push_back(order_step());
   steps.push_back(row_step("lssar_key_norms", GridRows::kKeys, "key_norms"));
@@ -174,12 +190,19 @@ std::vector<Step> plan_steps(const Problem& problem, const Schedule& schedule) {
   return steps;
 }
 
+}  // namespace
+
+std::vector<Step> plan_steps(const Problem& problem, const Schedule& schedule) {
+  return with_rotations(problem, attention_steps(problem, schedule));
+}
+
 std::vector<std::string> template_roots(const Problem& problem, const Schedule& schedule) {
   std::vector<std::string> roots = {
       "templates/kernels/params.cuh",
       problem.dtype == DType::kFp32 ? "templates/tile/mma32.cuh" : "templates/tile/mma16.cuh",
       "templates/kernels/key_norms.cuh"};
   if (problem.varlen) roots.push_back("templates/kernels/order_sequences.cuh");
+  if (problem.rotary_dim != 0) roots.push_back("templates/kernels/rotate.cuh");
   if (problem.pass != Pass::kBackward) {
     const bool is_range = is_of_range(problem.pass);
     roots.push_back(schedule.variant == Variant::kHopper ? "templates/kernels/hopper_forward.cuh"

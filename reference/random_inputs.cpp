@@ -7,6 +7,7 @@
 #include "base/json_fields.h"
 #include "codegen/visible_keys.h"
 #include "reference/numerics.h"
+#include "reference/rotary.h"
 
 namespace lssar {
 
@@ -252,8 +253,10 @@ RandomInputs random_inputs(const Problem& problem, const Sizes& sizes, InputKind
   for (Rows* rows : {&q, &k, &v, &grad_o}) round_all(problem.dtype, rows->values);
   Rows sink = gauss_rows(seed, kStreamSink, problem.score.sink == Sink::kNone ? 0 : sizes.heads, 1);
   scale(sink, kSinkScale);
-  return {std::move(q.values), std::move(k.values), std::move(v.values), std::move(grad_o.values),
-          std::move(sink.values)};
+  RotaryTables rotary = rotary_tables(sizes.seq_k, problem.rotary_dim);
+  return {std::move(q.values),      std::move(k.values),    std::move(v.values),
+          std::move(grad_o.values), std::move(sink.values), std::move(rotary.cos),
+          std::move(rotary.sin)};
 }
 
 std::vector<float> random_gauss(uint64_t seed, size_t count) {

@@ -34,6 +34,8 @@ Result<InputKind> parse_input_kind(const std::string& name);
 struct RandomInputs {
   std::vector<float> q, k, v, grad_o;
   std::vector<float> sink = {};  // [heads], where the score function has one: not rounded
+  // [seq_k, rotary_dim / 2], with the base 10000; empty without rotary positions
+  std::vector<float> rotary_cos = {}, rotary_sin = {};
 };
 
 // A tensor depends only on the seed, the kind and its own shape (peaky: q also on k; shifted: on

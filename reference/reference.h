@@ -19,6 +19,8 @@ struct ReferenceInputs {
   std::vector<double> q, k, v;
   std::vector<double> grad_o;     // empty for a forward
   std::vector<double> sink = {};  // [heads]: the logits of score.sink; empty without one
+  // [seq_k, rotary_dim / 2]; empty without rotary positions
+  std::vector<double> rotary_cos = {}, rotary_sin = {};
 };
 
 struct ReferenceOutputs {
@@ -33,7 +35,8 @@ struct ReferenceOutputs {
   // epsilon_i. Rows err independently, and each in proportion to these magnitudes.
   double row_norm_dsink = 0;
   // Norms of the error of an ideal kernel of the problem's dtype: one that rounds only where
-  // docs/accuracy.md says that it must. 0 for score functions other than LSSA and LSSAR.
+  // docs/accuracy.md says that it must. For score functions other than LSSA and LSSAR only what the
+  // rounding of rotated q and k does counts.
   double ideal_error_o = 0, ideal_error_dq = 0, ideal_error_dk = 0, ideal_error_dv = 0;
 };
 

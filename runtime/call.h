@@ -30,7 +30,8 @@ Tensor contiguous_tensor(DevicePtr data, int64_t heads, int64_t length, int64_t 
 //   backward       q, k, v, o, grad_o, saved_* (as above) -> grad_q, grad_k, grad_v
 //   row-sums       q, k -> row_stats (planes 0 and 3; with is_general all)
 //   weighted-sum   q, k, v, row_stats -> row_stats (planes 1 and 2; with is_general all), partial_o
-// With reads_sink a pass also reads sink, and the backward writes grad_sink.
+// With reads_sink a pass also reads sink, and the backward writes grad_sink. With rotary_dim every
+// pass also reads rotary_cos and rotary_sin; q, k and their gradients are those before rotation.
 // forward also writes row_stats where it is not 0. The others are ignored.
 struct Tensors {
   Tensor q, k, v, o;
@@ -39,6 +40,10 @@ struct Tensors {
   DevicePtr row_stats = 0;  // same layout as saved_stats
   DevicePtr partial_o = 0;  // float32, contiguous like o
   DevicePtr sink = 0, grad_sink = 0;                    // float32 [heads]
+  // With rotary_dim: float32, contiguous [rotary_positions, rotary_dim / 2], for at least seq_k
+  // positions.
+  DevicePtr rotary_cos = 0, rotary_sin = 0;
+  int64_t rotary_positions = 0;
 };
 
 // The shapes of a call's tensors: [batch_q, heads, rows_q, dim] of queries and what is like them,
@@ -70,6 +75,7 @@ Status check_sizes(const Problem& problem, const Sizes& sizes);
 //   - an output with two elements at one address;
 //   - an output that certainly overlaps another tensor of the call (interleaved layouts such as
 //     packed q, k, v are fine);
+//   - fewer rotary positions than keys;
 //   - a workspace of less than `workspace_needed` bytes.
 // REQUIRES: check_sizes(problem, sizes).ok().
 Status check_tensors(const Problem& problem, const Schedule& schedule, const Sizes& sizes,

@@ -43,6 +43,17 @@ class CallMaps {
   int count_ = 0;
 };
 
+// The call as kernels after the rotations see it: q and k are in the workspace.
+Tensors rotated_tensors(const CheckedCall& call) {
+  Tensors tensors = call.tensors;
+  if (call.problem.rotary_dim == 0) return tensors;
+  const Sizes& s = call.sizes;
+  const int64_t dim = call.problem.head_dim;
+  tensors.q = contiguous_tensor(call.workspace + call.layout.rotated_q, s.heads, s.seq_q, dim);
+  tensors.k = contiguous_tensor(call.workspace + call.layout.rotated_k, s.kv_heads, s.seq_k, dim);
+  return tensors;
+}
+
 void set_range(lssar_device::AttentionParams& params, const Sizes& sizes) {
   const KeyRange& range = sizes.range;
   params.first_key = range.first_key;
@@ -132,6 +143,25 @@ lssar_device::AttentionParams attention_params(const CheckedCall& call) {
   return params;
 }
 
+lssar_device::RotaryParams rotary_params(Rotation rotation, const CheckedCall& call) {
+  const Tensors rotated = rotated_tensors(call);
+  const bool is_of_keys = rotation == Rotation::kK || rotation == Rotation::kGradK;
+  const Sizes& sizes = call.sizes;
+  lssar_device::RotaryParams params{};
+  if (rotation == Rotation::kQ || rotation == Rotation::kK) {
+    params.from = tensor_ref(is_of_keys ? call.tensors.k : call.tensors.q);
+    params.to = tensor_ref(is_of_keys ? rotated.k : rotated.q);
+  } else {
+    params.from = params.to = tensor_ref(is_of_keys ? call.tensors.grad_k : call.tensors.grad_q);
+  }
+  params.cos = reinterpret_cast<const float*>(call.tensors.rotary_cos);
+  params.sin = reinterpret_cast<const float*>(call.tensors.rotary_sin);
+  params.rows = is_of_keys ? sizes.seq_k : sizes.seq_q;
+  params.first_position = sizes.seq_k - params.rows;
+  params.heads = static_cast<int>(is_of_keys ? sizes.kv_heads : sizes.heads);
+  return params;
+}
+
 Result<LaunchConfig> launch_config(const LaunchStep& step, const Sizes& sizes, int num_sms,
                                    int resident_clusters) {
   const int64_t shared_rows = sizes.seq_q * (sizes.heads / std::max<int64_t>(sizes.kv_heads, 1));
@@ -183,15 +213,17 @@ Status launch_steps(Device& device, const std::vector<LaunchStep>& steps,
     return launch_config(steps[i], call.sizes, num_sms, functions[i].resident_clusters);
   };
   const CallWork work(multiply_adds(call.problem, call.sizes));
+  const Tensors tensors = rotated_tensors(call);
+  const CheckedCall rotated = {call.problem, call.sizes, tensors, call.workspace, call.layout};
   // Compute every grid and map first, so that an error in sizes or strides leaves nothing half
   // launched.
   CallMaps maps;
   for (size_t i = 0; i < steps.size(); ++i) {
     LSSAR_ASSIGN_OR_RETURN(const LaunchConfig config, config_of(i));
-    if (config.grid[0] != 0) LSSAR_RETURN_IF_ERROR(maps.encode(device, steps[i], call));
+    if (config.grid[0] != 0) LSSAR_RETURN_IF_ERROR(maps.encode(device, steps[i], rotated));
   }
   lssar_device::TmaParams params;
-  params.attention = attention_params(call);
+  params.attention = attention_params(rotated);
   const lssar_device::TensorMap* next_map = maps.begin();
   const SliceTurns turns(call.sizes, call.layout);
   for (int64_t first = 0; first < turns.slices; first += turns.of_turn) {
@@ -199,6 +231,11 @@ Status launch_steps(Device& device, const std::vector<LaunchStep>& steps,
       const LaunchConfig config = turns.part(steps[i], *config_of(i), first);
       if (config.grid[0] == 0) continue;
       const DeviceFunction& function = *functions[i].function;
+      if (steps[i].rotation != Rotation::kNone) {
+        const lssar_device::RotaryParams rotary = rotary_params(steps[i].rotation, call);
+        LSSAR_RETURN_IF_ERROR(device.launch(function, config, &rotary, sizeof(rotary), stream));
+        continue;
+      }
       const size_t num_maps = steps[i].maps.size();
       if (num_maps == 0) {
         LSSAR_RETURN_IF_ERROR(

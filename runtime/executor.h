@@ -12,10 +12,13 @@
 #include "runtime/call_maps.h"
 #include "runtime/step_function.h"
 #include "templates/kernels/params.cuh"
+#include "templates/kernels/rotary_params.cuh"
 
 namespace lssar {
 
 lssar_device::AttentionParams attention_params(const CheckedCall& call);
+// REQUIRES: a rotation other than kNone.
+lssar_device::RotaryParams rotary_params(Rotation rotation, const CheckedCall& call);
 
 // The launch of a step on a device of `num_sms`. The grid is 0 if there are no rows. A persistent
 // kernel gets no more blocks than run at once. kInvalidArgument beyond 2^31 - 1 blocks.

@@ -28,7 +28,7 @@ struct Operand {
 };
 
 struct Operands {
-  static constexpr int kCapacity = 18;
+  static constexpr int kCapacity = 20;
   std::array<Operand, kCapacity> items;
   int count = 0;
 

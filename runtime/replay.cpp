@@ -58,6 +58,13 @@ std::string window_options(const Problem& problem) {
   return text;
 }
 
+// The options of rotary positions; "" without them.
+std::string rotary_options(const Problem& problem) {
+  if (problem.rotary_dim == 0) return "";
+  return fmt::format(" --rotary-dim {}{}", problem.rotary_dim,
+                     problem.rotary_interleaved ? " --rotary-interleaved" : "");
+}
+
 std::string problem_options(const Problem& problem) {
   // Expressions contain no quotes.
   const std::string score =
@@ -65,12 +72,12 @@ std::string problem_options(const Problem& problem) {
           ? ""
           : fmt::format(" --score '{}'", fields_to_json(problem.score).dump());
   return fmt::format(
-      "--pass {} --dtype {} --head-dim {} --head-dim-v {} --p {}{} --offset {} {}{}{} --batch {} "
+      "--pass {} --dtype {} --head-dim {} --head-dim-v {} --p {}{} --offset {} {}{}{}{} --batch {} "
       "--heads {} --kv-heads {} --alignment {}",
       pass_name(problem.pass), dtype_name(problem.dtype), problem.head_dim, problem.head_dim_v,
       problem.p, score, problem.offset, problem.causal ? "--causal" : "--no-causal",
-      window_options(problem), problem.invariant ? " --invariant" : "", problem.batch,
-      problem.heads, problem.kv_heads, problem.alignment);
+      window_options(problem), rotary_options(problem), problem.invariant ? " --invariant" : "",
+      problem.batch, problem.heads, problem.kv_heads, problem.alignment);
 }
 
 // The options that say where and how the kernel is made and run.

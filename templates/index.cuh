@@ -18,6 +18,7 @@
 #include "templates/kernels/hopper_forward.cuh"
 #include "templates/kernels/key_norms.cuh"
 #include "templates/kernels/order_sequences.cuh"
+#include "templates/kernels/rotate.cuh"
 #include "templates/ptx/wgmma_sample.cuh"
 #include "templates/tile/mma16.cuh"
 #include "templates/tile/mma32.cuh"
@@ -86,6 +87,11 @@ struct SampleWindow : Base {
   static constexpr bool kIsCausal = false, kHasWindow = true;
   static constexpr i64 kWindowLeft = 50, kWindowRight = 0, kWindowSinks = 4, kPrefix = 9;
   static constexpr int kChunk = 100;
+};
+template <class Base, int kDim, bool kInterleaved>
+struct SampleRotary : Base {
+  static constexpr int kRotaryDim = kDim;
+  static constexpr bool kRotaryInterleaved = kInterleaved;
 };
 using SampleFloat = SampleConfig<float, TileMma32<float>, false, false>;
 
@@ -230,6 +236,23 @@ extern "C" __global__ void __launch_bounds__(64)
   run_general_kernels<lssar_device::SampleGeneral<2>>(params);
   run_general_kernels<lssar_device::SampleSink<>>(params);
   run_general_kernels<lssar_device::SampleWindow<lssar_device::SampleGeneral<1>>>(params);
+}
+
+template <int kDim, bool kInterleaved>
+LSSAR_DEVICE void run_rotations(const lssar_device::RotaryParams& params) {
+  using namespace lssar_device;
+  rotate<SampleRotary<SampleHalf, kDim, kInterleaved>>(params);
+  rotate_back<SampleRotary<SampleHalf, kDim, kInterleaved>>(params);
+  rotate<SampleRotary<SampleFloat, kDim, kInterleaved>>(params);
+  rotate_back<SampleRotary<SampleFloat, kDim, kInterleaved>>(params);
+}
+
+extern "C" __global__ void __launch_bounds__(128)
+    lssar_index_rotary(const lssar_device::RotaryParams params) {
+  run_rotations<16, false>(params);
+  run_rotations<16, true>(params);
+  run_rotations<12, false>(params);
+  run_rotations<12, true>(params);
 }
 
 extern "C" __global__ void __launch_bounds__(64)

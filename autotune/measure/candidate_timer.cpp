@@ -125,6 +125,17 @@ Status CandidateTimer::Buffers::add_inputs(InputKind data) {
     LSSAR_ASSIGN_OR_RETURN(tensors_.grad_sink, allocate(bytes));
     LSSAR_RETURN_IF_ERROR(engine_.device().copy_to_device(tensors_.sink, sink.data(), bytes));
   }
+  if (problem.rotary_dim != 0) {
+    const size_t bytes = inputs.rotary_cos.size() * sizeof(float);
+    LSSAR_ASSIGN_OR_RETURN(tensors_.rotary_cos, allocate(bytes));
+    LSSAR_ASSIGN_OR_RETURN(tensors_.rotary_sin, allocate(bytes));
+    Device& device = engine_.device();
+    LSSAR_RETURN_IF_ERROR(
+        device.copy_to_device(tensors_.rotary_cos, inputs.rotary_cos.data(), bytes));
+    LSSAR_RETURN_IF_ERROR(
+        device.copy_to_device(tensors_.rotary_sin, inputs.rotary_sin.data(), bytes));
+    tensors_.rotary_positions = s.seq_k;
+  }
   if (problem.pass != Pass::kBackward) return {};
   LSSAR_ASSIGN_OR_RETURN(const DevicePtr grad_o, upload(inputs.grad_o));
   LSSAR_ASSIGN_OR_RETURN(const DevicePtr grad_q, upload(inputs.q));

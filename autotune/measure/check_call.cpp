@@ -31,8 +31,8 @@ Result<CheckCall> CheckCall::create(Engine& engine, std::shared_ptr<const Prepar
 Status CheckCall::add(const std::string& name, size_t bytes, Item::Role role, DType dtype) {
   const int alignment = kernel_->problem.alignment;
   // Kernels for alignments below 16 bytes get the caller's tensors with that alignment and no more.
-  const bool is_callers =
-      role != Item::Role::kScratch && !name.starts_with("saved") && !name.ends_with("sink");
+  const bool is_callers = role != Item::Role::kScratch && !name.starts_with("saved") &&
+                          !name.ends_with("sink") && !name.starts_with("rotary");
   const size_t offset = alignment < 16 && is_callers ? static_cast<size_t>(alignment) : 0;
   Item item;
   LSSAR_ASSIGN_OR_RETURN(item.buffer,
@@ -79,6 +79,11 @@ Status CheckCall::add_tensors() {
     if (is_backward)
       LSSAR_RETURN_IF_ERROR(add("grad_sink", sink_bytes, Role::kOutput, DType::kFp32));
   }
+  if (problem.rotary_dim != 0) {
+    const size_t table_bytes = elements(1, 1, s.seq_k, problem.rotary_dim / 2) * sizeof(float);
+    LSSAR_RETURN_IF_ERROR(add("rotary_cos", table_bytes, Role::kInput, DType::kFp32));
+    LSSAR_RETURN_IF_ERROR(add("rotary_sin", table_bytes, Role::kInput, DType::kFp32));
+  }
   LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout,
                          workspace_layout(problem, kernel_->schedule, s));
   return add("workspace", layout.total_bytes, Role::kScratch, DType::kFp32);
@@ -101,6 +106,10 @@ Status CheckCall::fill(const RandomInputs& inputs, const SavedTensors& saved) {
       LSSAR_RETURN_IF_ERROR(item.buffer.reset(pack(dtype, inputs.grad_o)));
     } else if (name == "sink") {
       LSSAR_RETURN_IF_ERROR(item.buffer.reset(pack(DType::kFp32, inputs.sink)));
+    } else if (name == "rotary_cos") {
+      LSSAR_RETURN_IF_ERROR(item.buffer.reset(pack(DType::kFp32, inputs.rotary_cos)));
+    } else if (name == "rotary_sin") {
+      LSSAR_RETURN_IF_ERROR(item.buffer.reset(pack(DType::kFp32, inputs.rotary_sin)));
     } else if (is_backward && item.buffer.bytes() == 0) {
       LSSAR_RETURN_IF_ERROR(item.buffer.reset());  // X may be saved although nothing reads it
     } else if (is_backward) {
@@ -200,6 +209,9 @@ Tensors CheckCall::tensors() const {
   tensors.saved_x = at("saved_x");
   tensors.sink = at("sink");
   tensors.grad_sink = at("grad_sink");
+  tensors.rotary_cos = at("rotary_cos");
+  tensors.rotary_sin = at("rotary_sin");
+  tensors.rotary_positions = sizes_.seq_k;
   return tensors;
 }
 

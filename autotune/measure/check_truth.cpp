@@ -111,9 +111,10 @@ Result<std::shared_ptr<const CheckTruth>> TruthSource::make(const Problem& probl
     return std::shared_ptr<const CheckTruth>(std::move(truth));
   }
   LSSAR_ASSIGN_OR_RETURN(
-      truth->expected, reference_attention(drawn, one.sizes,
-                                           {widen(in.q), widen(in.k), widen(in.v), widen(in.grad_o),
-                                            widen(in.sink)}));
+      truth->expected,
+      reference_attention(drawn, one.sizes,
+                          {widen(in.q), widen(in.k), widen(in.v), widen(in.grad_o), widen(in.sink),
+                           widen(in.rotary_cos), widen(in.rotary_sin)}));
   const ReferenceOutputs& expected = truth->expected;
   const auto add = [&](OutputTensor tensor, const std::vector<float>& got) {
     const AllowedError allowed = allowed_error(drawn, tensor, expected);

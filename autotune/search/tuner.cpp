@@ -33,6 +33,13 @@ Status check_task(const TuneProblem& task) {
         "window_left, window_right, prefix and chunk are not searched; a problem with them takes "
         "what was tuned without them, or the default");
   }
+  // A record's key does not say that it was measured with rotary positions.
+  if (task.problem.rotary_dim != 0) {
+    return unsupported(
+        fmt::format("rotary_dim = {}: not searched; a problem with it takes what was tuned without "
+                    "it, or the default",
+                    task.problem.rotary_dim));
+  }
   // Candidates are timed in calls whose sequences all have one length.
   if (task.problem.varlen) {
     return unsupported(

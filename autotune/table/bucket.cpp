@@ -62,6 +62,7 @@ Bucket bucket_of(const Problem& problem, const Sizes& sizes, Determinism determi
 
 std::string_view not_in_records(const Problem& problem) {
   if (has_window(problem)) return "the window";
+  if (problem.rotary_dim != 0) return "rotary_dim";
   if (problem.varlen) return "varlen";
   return problem.invariant ? "invariant" : "";
 }

@@ -12,9 +12,9 @@
 #include "codegen/pass_needs.h"
 #include "codegen/score_source.h"
 #include "codegen/shapes.h"
-#include "codegen/source/softplus_poly.h"
 #include "codegen/source/expression_source.h"
 #include "codegen/source/power_chain.h"
+#include "codegen/source/softplus_poly.h"
 #include "codegen/source/source_writer.h"
 #include "codegen/source/tailored_source.h"
 #include "codegen/source_header.h"
@@ -22,6 +22,7 @@
 #include "codegen/templates.h"
 #include "codegen/visible_keys.h"
 #include "templates/kernels/params.cuh"
+#include "templates/kernels/rotary_params.cuh"
 
 namespace lssar {
 namespace {
@@ -162,6 +163,10 @@ std::string config_source(const Problem& problem, const Schedule& schedule, cons
            {{"lanes", lanes}, {"type", has_pairs ? "Words" : "Floats"}});
   write_shape(out, problem, schedule, target);
   write_window(out, problem);
+  if (problem.rotary_dim != 0) {
+    out.constant("int", "kRotaryDim", std::to_string(problem.rotary_dim));
+    out.constant("bool", "kRotaryInterleaved", flag(problem.rotary_interleaved));
+  }
   out.constant("bool", "kHasPairs", flag(has_pairs));
   out.constant("bool", "kIsBackward", flag(is_backward));
   out.constant("bool", "kIsRange", flag(is_of_range(problem.pass)));
@@ -285,8 +290,28 @@ std::vector<CpuStep> forward_steps(const CpuStep& pack, const Problem& problem,
   return steps;
 }
 
-std::vector<CpuStep> cpu_steps(const Problem& problem, const Schedule& schedule,
-                               const Target& target) {
+CpuStep rotation_step(Rotation rotation, const char* name, GridRows rows) {
+  CpuStep step = cpu_step(name, rows, kConstantRows);
+  step.launch.rotation = rotation;
+  const bool is_back = rotation == Rotation::kGradQ || rotation == Rotation::kGradK;
+  step.call = is_back ? "rotate_back" : "rotate";
+  return step;
+}
+
+// Turns q and k before the steps that compute attention, and the gradients back behind them.
+std::vector<CpuStep> with_rotations(const Problem& problem, std::vector<CpuStep> steps) {
+  if (problem.rotary_dim == 0) return steps;
+  steps.insert(steps.begin(), {rotation_step(Rotation::kQ, "rotate_q", GridRows::kQueries),
+                               rotation_step(Rotation::kK, "rotate_k", GridRows::kKeys)});
+  if (problem.pass != Pass::kBackward) return steps;
+  steps.push_back(rotation_step(Rotation::kGradQ, "rotate_grad_q", GridRows::kQueries));
+  steps.push_back(rotation_step(Rotation::kGradK, "rotate_grad_k", GridRows::kKeys));
+  return steps;
+}
+
+// The steps after q and k have been rotated.
+std::vector<CpuStep> attention_steps(const Problem& problem, const Schedule& schedule,
+                                     const Target& target) {
   const CpuStep pack = cpu_step("pack_keys", GridRows::kKeys, cpu_pack_keys(schedule));
   if (is_general(problem)) return general_steps(pack, problem, schedule, target);
   if (problem.pass != Pass::kBackward) return forward_steps(pack, problem, schedule, target);
@@ -296,10 +321,13 @@ std::vector<CpuStep> cpu_steps(const Problem& problem, const Schedule& schedule,
                             : dq_step(problem, schedule, target)};
 }
 
-std::string entries_source(const std::vector<CpuStep>& steps) {
+std::string entries_source(const Problem& problem, const std::vector<CpuStep>& steps) {
   SourceWriter out;
   out.line("static_assert(sizeof(AttentionParams) == $bytes$, \"laid out as the host does\");",
            {{"bytes", std::to_string(sizeof(lssar_device::AttentionParams))}});
+  if (problem.rotary_dim != 0)
+    out.line("static_assert(sizeof(RotaryParams) == $bytes$, \"laid out as the host does\");",
+             {{"bytes", std::to_string(sizeof(lssar_device::RotaryParams))}});
   for (const CpuStep& step : steps)
     if (!step.scratch.empty())
       out.line("static_assert($scratch$ == $bytes$, \"as the host allocates it\");",
@@ -308,8 +336,10 @@ std::string entries_source(const std::vector<CpuStep>& steps) {
   out.line("}  // namespace lssar_device");
   for (const CpuStep& step : steps) {
     out.line();
-    out.line("extern \"C\" void $entry$(const lssar_device::AttentionParams* params,",
-             {{"entry", step.launch.entry}});
+    const bool is_rotation = step.launch.rotation != Rotation::kNone;
+    out.line(
+        "extern \"C\" void $entry$(const lssar_device::$type$* params,",
+        {{"entry", step.launch.entry}, {"type", is_rotation ? "RotaryParams" : "AttentionParams"}});
     out.open("    unsigned block, void* scratch)");
     out.line("lssar_device::$call$(*params, block, scratch);", {{"call", step.call}});
     out.close();
@@ -328,7 +358,8 @@ const char* forward_root(const Problem& problem) {
 
 KernelSource emit_cpu_kernel(const Problem& problem, const Schedule& schedule,
                              const Target& target) {
-  const std::vector<CpuStep> steps = cpu_steps(problem, schedule, target);
+  const std::vector<CpuStep> steps =
+      with_rotations(problem, attention_steps(problem, schedule, target));
   std::vector<std::string> roots = {"templates/cpu/types.h", "templates/cpu/pack_keys.h"};
   const bool general = is_general(problem);
   if (problem.pass == Pass::kBackward) {
@@ -343,13 +374,14 @@ KernelSource emit_cpu_kernel(const Problem& problem, const Schedule& schedule,
     roots.push_back(forward_root(problem));
     if (cpu_takes_few_queries(problem)) roots.push_back("templates/cpu/few_outputs.h");
   }
+  if (problem.rotary_dim != 0) roots.push_back("templates/cpu/rotate.h");
   std::vector<SourcePart> parts = template_parts(roots);
   // This part comes after the types that it uses.
   parts.insert(parts.begin() + 1,
                {"this kernel's constants and functions", config_source(problem, schedule, target)});
   KernelSource kernel;
   kernel.name = kernel_name(problem);
-  const std::string entries = entries_source(steps);
+  const std::string entries = entries_source(problem, steps);
   kernel.source =
       source_header(kernel.name, problem, schedule, target, {steps.begin(), steps.end()}) +
       tailor_source(parts, entries + "kHeadDim kHeadDimV kSeqQ kSeqK kIsCausal kPower") + entries;

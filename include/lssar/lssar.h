@@ -256,6 +256,12 @@ typedef struct lssar_problem {
                            the call and the threads (docs/invariance.md).
                            0: bits may depend on the other rows of the call */
   int32_t reserved4;    /* 0 */
+  /* Rotary positions (docs/rotary.md). Key j stands at position j, and query i at position
+   * i + seq_k - seq_q. Of a row at position m, pair c of columns (x, y) becomes
+   * (x cos - y sin, y cos + x sin), with cos = call.rotary_cos[m, c] and sin likewise. Other
+   * columns stay. Not with varlen, and not with passes over ranges of keys. */
+  int32_t rotary_dim;         /* the first columns of q and k: even, 2 to head_dim; 0: none */
+  int32_t rotary_interleaved; /* pair c is columns 2c and 2c + 1 (1), or c and c + rotary_dim / 2 */
 } lssar_problem;
 
 /* ---- Plan: the kernels of a problem ---------------------------------------------------------- */
@@ -315,11 +321,12 @@ typedef struct lssar_tune_options {
  * typically have. A length of 0 stands for 4096, and one batch entry of one head for 16K tokens of
  * 16 heads. Takes minutes, and should have the device for itself. `options` may be NULL. Row sums
  * and weighted sums are skipped, because they have one schedule. So are problems with windows,
- * varlen or invariant, which take the schedule that was tuned without them. A problem that fails
- * does not stop the others; the first failure is returned. INVALID_ARGUMENT; UNSUPPORTED: the
- * device is record, which cannot be tuned; MISSING: no worker program, no compiler; DEVICE_ERROR:
- * no candidate passed, or another process has been tuning on this device for 10 minutes; IO_ERROR:
- * the table cannot be written; CANCELLED: by the callback; what was measured until then is kept. */
+ * varlen, rotary_dim or invariant, which take the schedule that was tuned without them. A problem
+ * that fails does not stop the others; the first failure is returned. INVALID_ARGUMENT;
+ * UNSUPPORTED: the device is record, which cannot be tuned; MISSING: no worker program, no
+ * compiler; DEVICE_ERROR: no candidate passed, or another process has been tuning on this device
+ * for 10 minutes; IO_ERROR: the table cannot be written; CANCELLED: by the callback; what was
+ * measured until then is kept. */
 LSSAR_API lssar_status lssar_tune(lssar_context* context, const lssar_problem* const* problems,
                                   size_t num_problems,
                                   const lssar_tune_options* options) LSSAR_NOEXCEPT;
@@ -335,8 +342,9 @@ typedef struct lssar_plan_options {
 } lssar_plan_options;
 
 /* Checks the problem and chooses schedules. `options` may be NULL. *plan is NULL on failure.
- * INVALID_ARGUMENT: a field out of its range, or an illegal schedule. UNSUPPORTED: varlen or invariant with passes over ranges of keys; a newer version's
- * field that is set. OUT_OF_MEMORY. */
+ * INVALID_ARGUMENT: a field out of its range, or an illegal schedule. UNSUPPORTED: varlen,
+ * rotary_dim or invariant with passes over ranges of keys; rotary_dim with varlen; a newer
+ * version's field that is set. OUT_OF_MEMORY. */
 LSSAR_API lssar_status lssar_plan_create(lssar_context* context, const lssar_problem* problem,
                                          const lssar_plan_options* options,
                                          lssar_plan** plan) LSSAR_NOEXCEPT;
@@ -356,7 +364,7 @@ typedef enum lssar_schedule_origin {
   LSSAR_ORIGIN_GIVEN = 0,        /* schedule_json of the plan's options */
   LSSAR_ORIGIN_EXACT = 1,        /* measured on this GPU, for problems like this one */
   LSSAR_ORIGIN_NEAREST = 2,      /* measured on this GPU, at other sizes or without the
-                                    window, varlen or invariant */
+                                    window, varlen, rotary_dim or invariant */
   LSSAR_ORIGIN_ARCHITECTURE = 3, /* measured on another GPU of the architecture */
   LSSAR_ORIGIN_PREDICTED = 4,    /* by the cost model */
   LSSAR_ORIGIN_DEFAULT = 5       /* nothing was found: the default schedule */
@@ -450,6 +458,7 @@ typedef struct lssar_range {
  *   partial_o           float32, contiguous, shape of o                                   w
  *   sink                float32 [heads], with score's sink   r      r       r             r
  *   grad_sink           like sink                                           w
+ *   rotary_cos, _sin    [rotary_positions, rotary_dim / 2]   r      r       r
  *
  * The backward needs the q, k, v, sink of its forward_train, and o and what else that wrote. Both
  * use one plan, or two of the same problem with the same saved sizes. Gradients are overwritten,
@@ -480,6 +489,12 @@ typedef struct lssar_call {
   const int32_t* seqused_q;
   const int32_t* seqused_k;
   int64_t total_q, total_k;
+  /* Only with problem.rotary_dim: float32, contiguous, aligned to 4 bytes. The backward needs those
+   * of its forward_train. Then seq_q is at most seq_k, and q, k and their gradients are those
+   * before the rotation. */
+  const float* rotary_cos;
+  const float* rotary_sin;
+  int64_t rotary_positions; /* at least seq_k; up to 2^31 - 1 */
 } lssar_call;
 
 /* Each enqueues one pass on call->stream. Capture-safe (convention 10). If a check fails (every

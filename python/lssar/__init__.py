@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ._transformers import register_transformers
     from ._documents import cu_seqlens_of_documents
     from ._kv_cache import attention_with_kv_cache
+    from ._rotary import rotary_tables
     from ._varlen import varlen_attention
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "device_info",
     "nn",
     "register_transformers",
+    "rotary_tables",
     "saved_bytes",
     "varlen_attention",
 ]
@@ -47,6 +49,7 @@ _NEED_TORCH = {
     "cu_seqlens_of_documents": "._documents",
     "nn": ".nn",
     "register_transformers": "._transformers",
+    "rotary_tables": "._rotary",
     "saved_bytes": "._attention",
     "varlen_attention": "._varlen",
 }

@@ -8,7 +8,8 @@ from typing import Optional, Tuple, Union
 import torch
 from torch.overrides import handle_torch_function, has_torch_function
 
-from . import _check, _jagged, _launch, _op, _plans, _reference, _rules, _sharding, _varlen_op
+from . import _check, _jagged, _launch, _op, _plans, _reference, _rotary, _rules, _sharding
+from . import _varlen_op
 
 _DTYPES = (*_check.KERNEL_DTYPES, torch.float64)
 
@@ -29,6 +30,9 @@ def attention(
     prefix: int = 0,
     chunk: int = 0,
     invariant: bool = False,
+    rotary_cos: Optional[torch.Tensor] = None,
+    rotary_sin: Optional[torch.Tensor] = None,
+    rotary_interleaved: bool = False,
 ) -> torch.Tensor:
     """LSSAR attention (p = 0: LSSA), or that of another score function, differentiable once.
 
@@ -68,6 +72,12 @@ def attention(
         invariant: a row's result has the same bits whatever the batch, the other rows of the call
             and the number of threads are. Gradients do not depend on the batch then, but on the
             number of queries.
+        rotary_cos, rotary_sin: [positions, n], float32, on the device of q: rotary positions, as
+            lssar.rotary_tables makes them. The first 2 n columns of q and k are turned in the call,
+            and their gradients back. Key j stands at position j, and query i at position
+            i + length_k - length_q, so length_q is at most length_k, and that at most `positions`.
+            The tables have no gradients. Not for nested tensors.
+        rotary_interleaved: pair c is columns 2 c and 2 c + 1; else c and c + n.
 
     Returns [batch, heads, length_q, dv] in the dtype of q, laid out in memory as q is: as
     [batch, length, heads, dim] where q is a view of that, else contiguous. Gradients likewise.
@@ -85,12 +95,14 @@ def attention(
     else:
         score, p = "", _rules.DEFAULT_POWER if p is None else p
     has_window = window_size != (-1, -1) or window_sinks != 0 or prefix != 0 or chunk != 0
-    if has_window or invariant is not False:
+    has_rotary = rotary_cos is not None or rotary_sin is not None or rotary_interleaved is not False
+    if has_window or has_rotary or invariant is not False:
         invariant = _rules.flag("invariant", invariant)
         window = _rules.window_of(window_size, window_sinks, prefix, chunk)
-        if window or invariant:
+        if window or invariant or has_rotary:
             _rules.check_layout(layout, scale, _shapes(q, k, v), score)
-            more = (window, invariant)
+            rotary = (rotary_cos, rotary_sin, rotary_interleaved) if has_rotary else None
+            more = (window, invariant, rotary)
             with _op.profiled("lssar.attention"):
                 return _as_sequences(q, k, v, causal, p, offset, layout, score, sink, *more)
     if layout != "bhld" or scale is not None:
@@ -140,11 +152,15 @@ def _shapes(q, k, v):
     return {name: x.shape for name, x in dense.items()}
 
 
-def _as_sequences(q, k, v, causal, p, offset, layout, score, sink, window, invariant):
-    """By the operators of sequences, all of one length: torch.ops.lssar.forward takes no window, and
-    is not invariant."""
+def _as_sequences(q, k, v, causal, p, offset, layout, score, sink, window, invariant, rotary):
+    """By the operators of sequences, all of one length: torch.ops.lssar.forward takes no window and no
+    rotary positions, and is not invariant."""
     what = "attention within a window" if window else "invariant attention"
+    if rotary is not None:
+        what = "attention with rotary positions"
     if _jagged.has_any(q, k, v):
+        if rotary is not None:
+            raise TypeError("q: a nested tensor; must be a plain one with rotary_cos")
         is_transposed = layout == "blhd"
         q, k, v = (x.transpose(1, 2) for x in (q, k, v)) if is_transposed else (q, k, v)
         o = _jagged.attention(q, k, v, causal, p, offset, score, sink, window, invariant)
@@ -152,22 +168,32 @@ def _as_sequences(q, k, v, causal, p, offset, layout, score, sink, window, invar
     if has_torch_function((q, k, v, sink)):
         options = {"causal": causal, "p": p, "offset": offset, "layout": layout, "score": score}
         options |= {"sink": sink, "invariant": invariant, **_rules.window_options(window)}
+        if rotary is not None:
+            names = ("rotary_cos", "rotary_sin", "rotary_interleaved")
+            options |= dict(zip(names, rotary))
         return handle_torch_function(attention, (q, k, v, sink), q, k, v, **options)
     if layout == "blhd" and all(isinstance(x, torch.Tensor) for x in (q, k, v)):
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
     q, k, v = _checked(q, k, v, causal, p, offset, score, sink)
     if _sharding.is_distributed(q):
         raise TypeError(f"q: a DTensor; must be a plain tensor for {what}")
+    if rotary is not None:
+        _rotary.check(*rotary, q)
+        _rotary.check_lengths(rotary[0], q.shape[2], k.shape[2])
     if q.dtype == torch.float64:
         if invariant:
             raise TypeError(
                 "q: dtype torch.float64; must be float16, bfloat16 or float32 with invariant, because "
                 "the definition, which float64 goes through, is summed by torch"
             )
+        if rotary is not None:
+            q, k = _rotary.rotated_inputs(q, k, *rotary)
         o = _reference.attention(q, k, v, causal, p, float(offset), score, sink, window)
         return o.transpose(1, 2) if layout == "blhd" else o
-    lengths = _varlen_op.Lengths(q.shape[0], q.shape[2], k.shape[2], None, None, None, None)
-    options = _varlen_op.Options(causal, p, float(offset), score, window, invariant)
+    cos, sin, interleaved = rotary or (None, None, False)
+    sizes = (q.shape[0], q.shape[2], k.shape[2])
+    lengths = _varlen_op.Lengths(*sizes, None, None, None, None, cos, sin)
+    options = _varlen_op.Options(causal, p, float(offset), score, window, invariant, interleaved)
     rows = [_varlen_op.plain_rows(x.transpose(1, 2)) for x in (q, k, v)]
     o = _varlen_op.attend(*rows, lengths, options, sink, what)
     if layout == "blhd":

@@ -6,7 +6,7 @@ from typing import Optional, Tuple, Union
 
 import torch
 
-from . import _rules
+from . import _rotary, _rules
 from ._varlen import check_lengths, check_tensors
 from ._varlen_op import Lengths, Options, attend, plain_rows
 
@@ -29,6 +29,9 @@ def attention_with_kv_cache(
     prefix: int = 0,
     chunk: int = 0,
     invariant: bool = False,
+    rotary_cos: Optional[torch.Tensor] = None,
+    rotary_sin: Optional[torch.Tensor] = None,
+    rotary_interleaved: bool = False,
 ) -> torch.Tensor:
     """lssar.attention of new queries against caches of keys and values; not differentiable.
 
@@ -43,6 +46,10 @@ def attention_with_kv_cache(
         causal: the last query sees all keys of its entry, and each query before it one less.
         p, offset, score, sink, window_size, window_sinks, prefix, chunk, invariant: as for
             lssar.attention.
+        rotary_cos, rotary_sin, rotary_interleaved: as for lssar.attention. q and k are turned here, by
+            torch operations; the keys that a cache holds have been turned when they were added. The
+            last query of an entry stands at the position of its last key. There are at least as many
+            positions as `room` and as queries.
 
     Returns [batch, length, heads, dv]. Keys beyond an entry's length are not read.
 
@@ -54,6 +61,11 @@ def attention_with_kv_cache(
     check_tensors(q, k_cache, v_cache, 4, options, sink)
     batch, room = k_cache.shape[:2]
     used = _cache_lengths(q, k, v, k_cache, v_cache, cache_seqlens)
+    if rotary_cos is not None or rotary_sin is not None or rotary_interleaved is not False:
+        rotary = (rotary_cos, rotary_sin, rotary_interleaved)
+        _rotary.check(*rotary, q)
+        _rotary.check_room(rotary_cos, max(room, q.shape[1]))
+        q, k = _rotated(q, k, used, rotary)
     if batch == 0:
         return q.new_empty((*q.shape[:-1], v_cache.shape[-1]))
     if k is not None:
@@ -64,6 +76,16 @@ def attention_with_kv_cache(
     return attend(
         plain_rows(q), k_cache, v_cache, lengths, options, sink, "attention_with_kv_cache"
     )
+
+
+def _rotated(q, k, used, rotary):
+    """q and k, or None, at the positions behind the `used` keys of each entry."""
+    new = 0 if k is None else k.shape[1]
+    used = used.long()[:, None]
+    if k is not None:
+        k = _rotary.rotated_at(k, used + torch.arange(new, device=k.device), *rotary)
+    rows = torch.arange(q.shape[1], device=q.device) + new - q.shape[1]
+    return _rotary.rotated_at(q, used + rows, *rotary), k
 
 
 def _cache_lengths(q, k, v, k_cache, v_cache, cache_seqlens):

@@ -102,8 +102,8 @@ class Context:
 
     def plan(self, key):
         """The plan of key = (training, dtype, head_dim, head_dim_v, heads, kv_heads, causal, p,
-        offset, score, alignment), and behind it for calls of sequences True, the window, and
-        whether it is invariant; dtype one of _structs.DTYPE_*, score and window as _rules.score_of
+        offset, score, alignment), and behind it for calls of sequences True, the window, whether it
+        is invariant, and the dimension and the order of rotary positions; dtype one of _structs.DTYPE_*, score and window as _rules.score_of
         and window_of say; not prepared."""
         plan = self._plans.get(key)
         if plan is None:
@@ -151,6 +151,8 @@ def _problem(
     varlen=False,
     window=(),
     invariant=False,
+    rotary_dim=0,
+    rotary_interleaved=False,
 ):
     left, right, sinks, prefix, chunk = window or (0,) * 5
     return _structs.sized(
@@ -176,6 +178,8 @@ def _problem(
         prefix=prefix,
         chunk=chunk,
         invariant=int(invariant),
+        rotary_dim=rotary_dim,
+        rotary_interleaved=int(rotary_interleaved),
     )
 
 

@@ -87,6 +87,8 @@ class Problem(ctypes.Structure):
         ("chunk", ctypes.c_int64),
         ("invariant", ctypes.c_int32),
         ("reserved4", ctypes.c_int32),
+        ("rotary_dim", ctypes.c_int32),
+        ("rotary_interleaved", ctypes.c_int32),
     ]
 
 
@@ -167,6 +169,9 @@ class Call(ctypes.Structure):
         ("seqused_k", ctypes.c_void_p),
         ("total_q", ctypes.c_int64),
         ("total_k", ctypes.c_int64),
+        ("rotary_cos", ctypes.c_void_p),
+        ("rotary_sin", ctypes.c_void_p),
+        ("rotary_positions", ctypes.c_int64),
     ]
 
 

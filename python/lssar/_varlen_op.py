@@ -1,5 +1,5 @@
 """Calls of sequences of their own lengths, differentiable: the library's "Sequences" (lssar.h). Also
-calls of one length within a window, and those that are invariant.
+calls of one length within a window, with rotary positions, and those that are invariant.
 
 As in _op there are two ways to the same kernels: an autograd.Function for plain calls, and operators,
 for torch 2.5 and later, where something looks at operators: torch.compile, modes, torch.func.vmap.
@@ -20,6 +20,7 @@ class Options(NamedTuple):
     score: str
     window: Sequence[int] = ()  # as _rules.window_of says
     invariant: bool = False
+    rotary_interleaved: bool = False
 
 
 class Lengths(NamedTuple):
@@ -32,10 +33,19 @@ class Lengths(NamedTuple):
     cu_k: Optional[torch.Tensor]
     used_q: Optional[torch.Tensor]
     used_k: Optional[torch.Tensor]
+    # Of calls whose sequences have the lengths of the tensors: rotary positions, float32.
+    cos: Optional[torch.Tensor] = None
+    sin: Optional[torch.Tensor] = None
+
+    def of_sequences(self):
+        return self[3:7]
+
+    def rotary(self):
+        return self[7:]
 
     def are_given(self):
         """If not, all sequences have the lengths of the tensors."""
-        return any(x is not None for x in self[3:])
+        return any(x is not None for x in self.of_sequences())
 
     def leave_rows(self, x, cu, used):
         """Whether some rows of x are in no sequence, or may be: a look at a GPU's memory waits."""
@@ -56,6 +66,7 @@ _CALL = _structs.packer(
     *("saved_o", "saved_stats", "saved_x", "workspace", "workspace_bytes", "stream"),
     *("num_threads", "sink", "grad_sink"),
     *("cu_seqlens_q", "cu_seqlens_k", "seqused_q", "seqused_k", "total_q", "total_k"),
+    *("rotary_cos", "rotary_sin", "rotary_positions"),
 )
 
 
@@ -110,6 +121,8 @@ def _run(name, q, k, v, lengths, options, sink, saved=None, **more):
     varlen, window = lengths.are_given(), tuple(options.window)
     key = (name != "forward", *_problem(q, k, v, options), alignment, varlen, window)
     key += (options.invariant,)
+    if lengths.cos is not None:
+        key += (2 * lengths.cos.shape[1], options.rotary_interleaved)
     plan = _plans.plan(q.device.type, q.device.index or 0, key)
     _launch.prepare(plan, q.device.type)
     sizes = (lengths.batch, q.shape[-2], k.shape[-2], lengths.max_q, lengths.max_k)
@@ -124,6 +137,7 @@ def _run(name, q, k, v, lengths, options, sink, saved=None, **more):
     at = _address(saved)
     workspace = q.new_empty(workspace_bytes, dtype=torch.uint8)
     tensors = {"q": q, "k": k, "v": v, **more}
+    rotary = [x if x is None else plain_rows(x).contiguous() for x in lengths.rotary()]
     parts = [f(tensors.get(n)) for n in _TENSORS for f in (_address, _strides)]
     call = _CALL.pack(
         _structs.CALL_BYTES,
@@ -136,8 +150,10 @@ def _run(name, q, k, v, lengths, options, sink, saved=None, **more):
         torch.get_num_threads(),
         _address(sink),
         _address(more.get("grad_sink")),
-        *(_address(x) for x in lengths[3:]),
+        *(_address(x) for x in lengths.of_sequences()),
         *totals,
+        *(_address(x) for x in rotary),
+        0 if lengths.cos is None else lengths.cos.shape[0],
     )
     # The other calls have no max_seqlen_*, which check_sequences names.
     check = _plans.check_sequences if lengths.cu_q is not None else library().check
@@ -218,8 +234,11 @@ class _Varlen(torch.autograd.Function):
             grads = _backward(grad_o, q, k, v, o, saved, lengths, ctx.options, sink)
         else:  # grads of a batch, tensors without memory, modes
             _op.need_operators("the backward")
-            tensors = (*lengths[3:], *lengths[:3])
-            grads = _backward_operator(grad_o, q, k, v, o, saved, sink, *tensors, *ctx.options)
+            tensors = (*lengths.of_sequences(), *lengths[:3])
+            rotary = lengths.rotary()
+            grads = _backward_operator(
+                grad_o, q, k, v, o, saved, sink, *tensors, *ctx.options, *rotary
+            )
         return (*grads[:3], grads[3] if sink is not None else None, None, None)
 
 
@@ -241,14 +260,16 @@ def _define_operators():
         q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, sink: Maybe, cu_q: Maybe, cu_k: Maybe,
         used_q: Maybe, used_k: Maybe, batch: int, max_q: int, max_k: int, causal: bool, p: int,
         offset: float, score: str, window: List[int], invariant: bool = False,
+        rotary_interleaved: bool = False, cos: Maybe = None, sin: Maybe = None,
     ) -> Tensors:  # fmt: skip
-        lengths = Lengths(batch, max_q, max_k, cu_q, cu_k, used_q, used_k)
-        options = Options(causal, p, offset, score, window, invariant)
+        lengths = Lengths(batch, max_q, max_k, cu_q, cu_k, used_q, used_k, cos, sin)
+        options = Options(causal, p, offset, score, window, invariant, rotary_interleaved)
         return _forward("forward_train", q, k, v, lengths, options, sink)
 
     @forward_train.register_fake
     def _(q, k, v, sink, cu_q, cu_k, used_q, used_k, batch, max_q, max_k, *options):
-        saved = q.new_empty(_saved_size(q, v, Options(*options)), dtype=torch.int32)
+        options = Options(*options[: len(Options._fields)])
+        saved = q.new_empty(_saved_size(q, v, options), dtype=torch.int32)
         return q.new_empty((*q.shape[:-1], v.shape[-1])), saved
 
     @torch.library.custom_op("lssar::varlen_backward", mutates_args=())
@@ -256,10 +277,11 @@ def _define_operators():
         grad_o: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor,
         saved: torch.Tensor, sink: Maybe, cu_q: Maybe, cu_k: Maybe, used_q: Maybe, used_k: Maybe,
         batch: int, max_q: int, max_k: int, causal: bool, p: int, offset: float, score: str,
-        window: List[int], invariant: bool = False,
+        window: List[int], invariant: bool = False, rotary_interleaved: bool = False,
+        cos: Maybe = None, sin: Maybe = None,
     ) -> Grads:  # fmt: skip
-        lengths = Lengths(batch, max_q, max_k, cu_q, cu_k, used_q, used_k)
-        options = Options(causal, p, offset, score, window, invariant)
+        lengths = Lengths(batch, max_q, max_k, cu_q, cu_k, used_q, used_k, cos, sin)
+        options = Options(causal, p, offset, score, window, invariant, rotary_interleaved)
         grads = _backward(grad_o, q, k, v, o, saved, lengths, options, sink)
         return grads if sink is not None else (*grads, q.new_empty(0))
 
@@ -269,16 +291,16 @@ def _define_operators():
         return (*grads, q.new_empty(0) if sink is None else sink.new_empty(sink.shape))
 
     def setup_context(ctx, inputs, output):
-        ctx.save_for_backward(*inputs[:3], *output, *inputs[3:8])
-        ctx.scalars = inputs[8:]
+        ctx.save_for_backward(*inputs[:3], *output, *inputs[3:8], *inputs[-2:])
+        ctx.scalars = inputs[8:-2]
         ctx.mark_non_differentiable(output[1])
 
     def differentiate(ctx, grad_o, _):
-        *tensors, sink, cu_q, cu_k, used_q, used_k = ctx.saved_tensors
+        *tensors, sink, cu_q, cu_k, used_q, used_k, cos, sin = ctx.saved_tensors
         lengths = (cu_q, cu_k, used_q, used_k)
-        grads = backward(grad_o, *tensors, sink, *lengths, *ctx.scalars)
+        grads = backward(grad_o, *tensors, sink, *lengths, *ctx.scalars, cos, sin)
         of_sink = None if sink is None else grads[3]
-        return (*grads[:3], of_sink, *(None,) * (4 + len(ctx.scalars)))
+        return (*grads[:3], of_sink, *(None,) * (6 + len(ctx.scalars)))
 
     forward_train.register_autograd(differentiate, setup_context=setup_context)
     return forward_train, backward
@@ -288,10 +310,12 @@ _by_operator, _backward_operator = _define_operators() if _op.HAS_OPERATORS else
 
 
 def attend(q, k, v, lengths, options, sink, name):
+    rotary = lengths.rotary()
     if not _op.is_plain_call(q, k, v, sink):
         _op.need_operators(name)
         _op.refuse_tangents(*(x for x in (q, k, v, sink) if x is not None))
-        return _by_operator(q, k, v, sink, *lengths[3:], *lengths[:3], *options)[0]
+        tensors = (q, k, v, sink, *lengths.of_sequences())
+        return _by_operator(*tensors, *lengths[:3], *options, *rotary)[0]
     if _op.wants_gradient(q, k, v, sink):
         return _Varlen.apply(q, k, v, sink, lengths, options)
     return _forward("forward", q, k, v, lengths, options, sink)[0]

@@ -12,6 +12,7 @@
 #include "templates/cpu/general_backward_rows.h"
 #include "templates/cpu/general_range.h"
 #include "templates/cpu/pack_keys.h"
+#include "templates/cpu/rotate.h"
 
 namespace lssar_device {
 
@@ -28,6 +29,7 @@ struct SampleConfig {
   static constexpr int kHeadDim = 24, kHeadDimPadded = 32, kHeadDimV = 40, kHeadDimVPadded = 48;
   static constexpr int kPower = 3, kPanelRows = kTrains ? kHeadDim + kHeadDimV + 1 : kHeadDim;
   static constexpr bool kIsTraining = kTrains, kSumsX = kTrains, kNeedsX = kTrains;
+  static constexpr bool kSavesO = sizeof(T) == 2;
   static constexpr bool kSumsDq = kTrains, kIsGeneral = false, kHasNorms = true;
   static constexpr bool kIsBackward = kTrains, kIsInvariant = false;
   static constexpr bool kSkipsKeys = sizeof(T) == 2, kHasPairs = false, kIsRange = false;
@@ -81,6 +83,12 @@ struct SampleScore : SampleConfig<T, 8, 16, true> {
     slope = n;
     return x * n - b;
   }
+};
+
+template <class Sample, bool kInterleaved>
+struct SampleRotary : Sample {
+  static constexpr int kRotaryDim = 12;
+  static constexpr bool kRotaryInterleaved = kInterleaved;
 };
 
 // A range of keys.
@@ -146,6 +154,14 @@ extern "C" void lssar_index_of_scores(const lssar_device::AttentionParams* param
   backward_dkdv<SampleScore<Bf16, 1>>(*params, block, scratch);
   backward_dq<SampleScore<Fp16, 2>>(*params, block, scratch);
   backward_sink<SampleScore<float, 0>>(*params, block, scratch);
+}
+
+extern "C" void lssar_index_of_rotations(const lssar_device::RotaryParams* params, unsigned block,
+                                         void* scratch) {
+  using namespace lssar_device;
+  rotate<SampleRotary<SampleConfig<float, 16, 64>, false>>(*params, block, scratch);
+  rotate<SampleRotary<SampleConfig<Bf16, 8, 16>, true>>(*params, block, scratch);
+  rotate_back<SampleRotary<SampleConfig<Fp16, 8, 16>, false>>(*params, block, scratch);
 }
 
 extern "C" void lssar_index_of_ranges(const lssar_device::AttentionParams* params, unsigned block,

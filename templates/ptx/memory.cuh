@@ -105,6 +105,13 @@ LSSAR_DEVICE void load_global_16(u32 (&value)[4], const void* address) {
                : "=r"(value[0]), "=r"(value[1]), "=r"(value[2]), "=r"(value[3])
                : "l"(address));
 }
+// From memory that the kernel may write.
+LSSAR_DEVICE void load_written_16(u32 (&value)[4], const void* address) {
+  asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(value[0]), "=r"(value[1]), "=r"(value[2]), "=r"(value[3])
+               : "l"(address)
+               : "memory");
+}
 LSSAR_DEVICE void load_global_16(float (&value)[4], const float* address) {
   asm volatile("ld.global.v4.f32 {%0, %1, %2, %3}, [%4];"
                : "=f"(value[0]), "=f"(value[1]), "=f"(value[2]), "=f"(value[3])

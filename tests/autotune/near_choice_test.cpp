@@ -50,6 +50,9 @@ TEST(NearChoice, IsOfProblemsWithMoreThanARecordHas) {
   EXPECT_EQ(not_in_records(problem), "invariant");
   problem.varlen = true;
   EXPECT_EQ(not_in_records(problem), "varlen");
+  problem = sample_problem();
+  problem.rotary_dim = 2;
+  EXPECT_EQ(not_in_records(problem), "rotary_dim");
 }
 
 TEST(NearChoice, APredictionSaysSoToo) {

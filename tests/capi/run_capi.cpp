@@ -39,6 +39,8 @@ class CallMemory {
         row_stats(context),
         sink(context),
         grad_sink(context),
+        rotary_cos(context),
+        rotary_sin(context),
         workspace(context) {}
 
   Status set_up(const lssar_plan* plan, const CapiInputs& inputs) {
@@ -64,6 +66,8 @@ class CallMemory {
       LSSAR_RETURN_IF_ERROR(sink.write(pack(DType::kFp32, inputs.sink)));
       LSSAR_RETURN_IF_ERROR(grad_sink.allocate(sink.bytes()));
     }
+    LSSAR_RETURN_IF_ERROR(upload_table(inputs.rotary_cos, rotary_cos));
+    LSSAR_RETURN_IF_ERROR(upload_table(inputs.rotary_sin, rotary_sin));
     return saved_x.allocate(saved.x);
   }
 
@@ -84,6 +88,9 @@ class CallMemory {
     c.saved_x = saved_x.data();
     c.sink = static_cast<const float*>(sink.data());
     c.grad_sink = static_cast<float*>(grad_sink.data());
+    c.rotary_cos = static_cast<const float*>(rotary_cos.data());
+    c.rotary_sin = static_cast<const float*>(rotary_sin.data());
+    c.rotary_positions = rotary_cos.bytes() == 0 ? 0 : sizes_.seq_k;
     c.workspace = workspace.data();
     c.workspace_bytes = workspace.bytes();
     return c;
@@ -92,12 +99,19 @@ class CallMemory {
   Status synchronize() const { return to_status(lssar_synchronize(context_, nullptr)); }
 
  private:
+  static Status upload_table(const std::vector<float>& values, Buffer& table) {
+    if (values.empty()) return {};
+    LSSAR_RETURN_IF_ERROR(table.allocate(values.size() * sizeof(float)));
+    return table.write(pack(DType::kFp32, values));
+  }
+
   lssar_context* const context_;
   const Sizes sizes_;
 
  public:
   DeviceTensor q, k, v, o, grad_o, grad_q, grad_k, grad_v;
-  Buffer saved_o, saved_stats, saved_x, row_stats, sink, grad_sink, workspace;
+  Buffer saved_o, saved_stats, saved_x, row_stats, sink, grad_sink, rotary_cos, rotary_sin,
+      workspace;
 };
 
 Status run_passes(const lssar_plan* plan, const CapiOptions& options, const CallMemory& memory,
@@ -180,6 +194,8 @@ lssar_problem to_c(const Problem& problem, uint32_t passes, int32_t alignment) {
   c.prefix = problem.prefix;
   c.chunk = problem.chunk;
   c.invariant = problem.invariant ? 1 : 0;
+  c.rotary_dim = problem.rotary_dim;
+  c.rotary_interleaved = problem.rotary_interleaved ? 1 : 0;
   return c;
 }
 

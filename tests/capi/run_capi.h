@@ -59,6 +59,7 @@ struct CapiInputs {
   std::vector<float> q, k, v;
   std::vector<float> grad_o;     // for the backward
   std::vector<float> sink = {};  // with score.sink
+  std::vector<float> rotary_cos = {}, rotary_sin = {};  // with rotary_dim: [seq_k, rotary_dim / 2]
 };
 
 struct CapiOutputs {

@@ -177,12 +177,38 @@ TEST(Problem, RangesAreNotInvariant) {
             "pass = row-sums: not with invariant; allowed are forward, forward-train and backward");
 }
 
+TEST(Problem, RotaryPositionsTurnEvenNumbersOfColumns) {
+  Problem problem;
+  problem.head_dim = 32;
+  problem.rotary_dim = 32;
+  problem.rotary_interleaved = true;
+  EXPECT_TRUE(validate(problem).ok());
+  EXPECT_EQ(to_string(problem).substr(0, 46), "forward full rotary_dim 32 rotary_interleaved ");
+  const auto message = [&](int dim) {
+    problem.rotary_dim = dim;
+    return validate(problem).message();
+  };
+  EXPECT_EQ(message(34), "rotary_dim = 34: allowed are even numbers from 0 to head_dim = 32");
+  EXPECT_EQ(message(7), "rotary_dim = 7: allowed are multiples of 2 from 0 to 256");
+  EXPECT_EQ(message(-2), "rotary_dim = -2: allowed are multiples of 2 from 0 to 256");
+  EXPECT_EQ(message(0),
+            "rotary_interleaved = true with rotary_dim = 0: allowed is false, or a rotary_dim from "
+            "2");
+  problem.varlen = true;
+  EXPECT_EQ(message(2), "rotary_dim = 2: not with varlen; allowed is 0");
+  problem.varlen = false;
+  problem.pass = Pass::kRowSums;
+  EXPECT_EQ(message(2),
+            "pass = row-sums: not with rotary_dim; allowed are forward, forward-train "
+            "and backward");
+}
+
 // So sources, captures and tables without a window are what they were before windows.
 TEST(ProblemJson, LeavesDefaultsOfWindowsOut) {
   Problem problem;
   const json plain = to_json(problem);
-  for (const char* name :
-       {"window_left", "window_right", "window_sinks", "prefix", "chunk", "invariant"})
+  for (const char* name : {"window_left", "window_right", "window_sinks", "prefix", "chunk",
+                           "invariant", "rotary_dim", "rotary_interleaved"})
     EXPECT_FALSE(plain.contains(name)) << name;
   problem.window_left = 0;
   problem.window_right = 7;
@@ -190,6 +216,8 @@ TEST(ProblemJson, LeavesDefaultsOfWindowsOut) {
   problem.prefix = 2;
   problem.chunk = 3;
   problem.invariant = true;
+  problem.rotary_dim = 4;
+  problem.rotary_interleaved = true;
   const Result<Problem> back = problem_from_json(json::parse(to_json(problem).dump()));
   ASSERT_TRUE(back.ok()) << back.status().to_string();
   EXPECT_TRUE(*back == problem);

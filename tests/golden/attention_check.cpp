@@ -118,9 +118,10 @@ void check_against_reference(const Problem& problem, const Sizes& sizes, InputKi
   SCOPED_TRACE(std::string(input_kind_name(kind)) + " " + std::to_string(sizes.seq_q) + "x" +
                std::to_string(sizes.seq_k) + " seed " + std::to_string(seed));
   const RandomInputs inputs = random_inputs(problem, sizes, kind, seed);
-  const auto reference = reference_attention(problem, sizes,
-                                             {widen(inputs.q), widen(inputs.k), widen(inputs.v),
-                                              widen(inputs.grad_o), widen(inputs.sink)});
+  const auto reference =
+      reference_attention(problem, sizes,
+                          {widen(inputs.q), widen(inputs.k), widen(inputs.v), widen(inputs.grad_o),
+                           widen(inputs.sink), widen(inputs.rotary_cos), widen(inputs.rotary_sin)});
   ASSERT_TRUE(reference.ok()) << reference.status().to_string();
   ReferenceOutputs expected = *reference;
   // Without queries grad_o is empty, which the reference takes for a forward: gradients are 0.
@@ -129,7 +130,9 @@ void check_against_reference(const Problem& problem, const Sizes& sizes, InputKi
     expected.dv.assign(inputs.v.size(), 0.0);
     expected.dsink.assign(inputs.sink.size(), 0.0);
   }
-  run_and_expect(problem, sizes, {inputs.q, inputs.k, inputs.v, inputs.grad_o, inputs.sink},
+  run_and_expect(problem, sizes,
+                 {inputs.q, inputs.k, inputs.v, inputs.grad_o, inputs.sink, inputs.rotary_cos,
+                  inputs.rotary_sin},
                  expected, options, device);
 }
 

@@ -1,6 +1,7 @@
 #include "tools/lssar/call/attention_run.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <span>
 #include <utility>
@@ -10,6 +11,7 @@
 
 #include "base/log.h"
 #include "reference/numerics.h"
+#include "reference/rotary.h"
 #include "runtime/capture.h"
 #include "runtime/replay.h"
 #include "tools/lssar/options/schedule_options.h"
@@ -31,6 +33,13 @@ constexpr int kGpuRuns = 6;
 std::string packed(DType dtype, const std::vector<float>& values) {
   const std::vector<std::byte> bytes = pack(dtype, values);
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::array<std::pair<const char*, const std::vector<float>*>, 3> float32_inputs(
+    const AttentionInputs& inputs) {
+  return {{{"sink", &inputs.sink},
+           {"rotary_cos", &inputs.rotary_cos},
+           {"rotary_sin", &inputs.rotary_sin}}};
 }
 
 class AttentionRun {
@@ -59,8 +68,10 @@ class AttentionRun {
     LSSAR_RETURN_IF_ERROR(upload_one("q", inputs.q));
     LSSAR_RETURN_IF_ERROR(upload_one("k", inputs.k));
     LSSAR_RETURN_IF_ERROR(upload_one("v", inputs.v));
-    if (memory_.has("sink"))
-      LSSAR_RETURN_IF_ERROR(memory_.upload("sink", packed(DType::kFp32, inputs.sink)));
+    for (const auto& [name, values] : float32_inputs(inputs)) {
+      if (memory_.has(name))
+        LSSAR_RETURN_IF_ERROR(memory_.upload(name, packed(DType::kFp32, *values)));
+    }
     return memory_.has("grad_o") ? upload_one("grad_o", inputs.grad_o) : Status();
   }
 
@@ -169,6 +180,12 @@ Result<AttentionOutputs> run_passes(Engine& engine, const Problem& problem, cons
 }
 
 }  // namespace
+
+void add_rotary_tables(const Problem& problem, const Sizes& sizes, AttentionInputs* inputs) {
+  RotaryTables tables = rotary_tables(sizes.seq_k, problem.rotary_dim);
+  inputs->rotary_cos = std::move(tables.cos);
+  inputs->rotary_sin = std::move(tables.sin);
+}
 
 std::vector<float> unrounded_o(const AttentionOutputs& outputs) {
   std::vector<float> sum = outputs.o;

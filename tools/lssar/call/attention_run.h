@@ -22,9 +22,13 @@ namespace lssar::command {
 // Contiguous [batch, heads, length, dim], rounded to the problem's dtype when they are uploaded.
 struct AttentionInputs {
   std::vector<float> q, k, v;
-  std::vector<float> grad_o;     // backward only
-  std::vector<float> sink = {};  // score.sink only; not rounded
+  std::vector<float> grad_o;                            // backward only
+  std::vector<float> sink = {};                         // score.sink only; not rounded
+  std::vector<float> rotary_cos = {}, rotary_sin = {};  // [seq_k, rotary_dim / 2]; not rounded
 };
+
+// What random inputs have of rotary positions, for inputs from files.
+void add_rotary_tables(const Problem& problem, const Sizes& sizes, AttentionInputs* inputs);
 
 struct PassReport {
   std::shared_ptr<const PreparedKernel> kernel;

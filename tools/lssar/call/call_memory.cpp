@@ -39,6 +39,9 @@ Status CallMemory::add(const Operands& operands) {
     operand.data = buffer.ptr() == 0 ? 0 : buffer.ptr() + offset;
     set_tensor(&tensors_, operand.name,
                {operand.data, operand.strides[0], operand.strides[1], operand.strides[2]});
+    // A table's rows: those that the call reads.
+    if (operand.name == std::string_view("rotary_cos"))
+      tensors_.rotary_positions = operand.sizes[2];
     buffers_.emplace(operand.name, std::move(buffer));
     operands_.emplace(operand.name, operand);
   }

@@ -180,23 +180,32 @@ class ReplayRun {
       if (tensor.name == "v") replay_.inputs.v = decoded(problem_.dtype, *tensor.packed);
       if (tensor.name == "grad_o") replay_.inputs.grad_o = decoded(problem_.dtype, *tensor.packed);
       if (tensor.name == "sink") replay_.inputs.sink = decoded(DType::kFp32, *tensor.packed);
+      if (tensor.name == "rotary_cos")
+        replay_.inputs.rotary_cos = decoded(DType::kFp32, *tensor.packed);
+      if (tensor.name == "rotary_sin")
+        replay_.inputs.rotary_sin = decoded(DType::kFp32, *tensor.packed);
     }
     return {};
   }
 
   Status give_random_inputs() {
     RandomInputs random = random_inputs(problem_, capture_.sizes, request_.data, request_.seed);
-    replay_.inputs = {std::move(random.q), std::move(random.k), std::move(random.v),
-                      std::move(random.grad_o), std::move(random.sink)};
+    replay_.inputs = {std::move(random.q),         std::move(random.k),
+                      std::move(random.v),         std::move(random.grad_o),
+                      std::move(random.sink),      std::move(random.rotary_cos),
+                      std::move(random.rotary_sin)};
     const std::pair<const char*, const std::vector<float>*> given[] = {
         {"q", &replay_.inputs.q},
         {"k", &replay_.inputs.k},
         {"v", &replay_.inputs.v},
         {"grad_o", &replay_.inputs.grad_o},
-        {"sink", &replay_.inputs.sink}};
+        {"sink", &replay_.inputs.sink},
+        {"rotary_cos", &replay_.inputs.rotary_cos},
+        {"rotary_sin", &replay_.inputs.rotary_sin}};
     for (const auto& [name, values] : given) {
       if (!memory_.has(name)) continue;
-      const bool is_float32 = values == &replay_.inputs.sink;
+      const bool is_float32 =
+          std::string_view(name) == "sink" || std::string_view(name).starts_with("rotary");
       const std::vector<std::byte> bytes =
           pack(is_float32 ? DType::kFp32 : problem_.dtype, *values);
       LSSAR_RETURN_IF_ERROR(memory_.upload(

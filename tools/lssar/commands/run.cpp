@@ -188,6 +188,7 @@ Result<RunCall> call_of(const RunOptions& options) {
   LSSAR_RETURN_IF_ERROR(check_pass(call.problem, options));
   call.sizes = files.sizes;
   call.inputs = std::move(files.tensors);
+  add_rotary_tables(call.problem, call.sizes, &call.inputs);
   return call;
 }
 

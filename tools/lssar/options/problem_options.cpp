@@ -83,6 +83,11 @@ void ProblemOptions::add_to(CLI::App& app) {
   whole("--prefix", prefix_, "prefix", "the first N keys, which every row sees (default 0)");
   whole("--chunk", chunk_, "chunk",
         "rows see keys of their own chunk of N positions; 0: no chunks (default)");
+  whole("--rotary-dim", rotary_dim_, "rotary_dim",
+        "the first N columns of q and k are turned by their positions (default 0)");
+  app.add_flag("--rotary-interleaved", rotary_interleaved_,
+               "of columns 2c and 2c + 1; else of c and c + N/2")
+      ->group(group);
   app.add_flag("--invariant", invariant_,
                "a row has the same bits whatever else the call computes; on the cpu device")
       ->group(group);
@@ -144,6 +149,8 @@ Result<Problem> ProblemOptions::described(nlohmann::json* file) const {
   set(problem.window_sinks, window_sinks_);
   set(problem.prefix, prefix_);
   set(problem.chunk, chunk_);
+  set(problem.rotary_dim, rotary_dim_);
+  if (rotary_interleaved_) problem.rotary_interleaved = true;
   if (invariant_) problem.invariant = true;
   return problem;
 }
@@ -151,8 +158,8 @@ Result<Problem> ProblemOptions::described(nlohmann::json* file) const {
 bool ProblemOptions::is_given() const {
   return !problem_file_.empty() || pass_ || score_ || dtype_ || head_dim_ || head_dim_v_ || p_ ||
          alignment_ || seq_q_ || seq_k_ || batch_ || heads_ || kv_heads_ || offset_ || causal_ ||
-         no_causal_ || window_left_ || window_sinks_ || prefix_ || chunk_ || invariant_ ||
-         !runtime_lengths_.empty();
+         no_causal_ || window_left_ || window_sinks_ || prefix_ || chunk_ || rotary_dim_ ||
+         rotary_interleaved_ || invariant_ || !runtime_lengths_.empty();
 }
 
 Result<Problem> ProblemOptions::problem() const {

@@ -47,11 +47,12 @@ class ProblemOptions {
 
   std::string problem_file_;
   std::optional<std::string> pass_, dtype_, score_;
-  std::optional<int> head_dim_, head_dim_v_, p_, alignment_;
+  std::optional<int> head_dim_, head_dim_v_, p_, alignment_, rotary_dim_;
   std::optional<int64_t> seq_q_, seq_k_, batch_, heads_, kv_heads_;
   std::optional<int64_t> window_left_, window_right_, window_sinks_, prefix_, chunk_;
   std::optional<double> offset_;
   bool causal_ = false, no_causal_ = false;  // at most one of them
+  bool rotary_interleaved_ = false;
   bool invariant_ = false;
   // "q", "k", "both"; "": the lengths decide.
   std::string runtime_lengths_;
