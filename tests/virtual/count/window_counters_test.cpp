@@ -19,9 +19,9 @@ constexpr uint64_t kTileFlop = kTile * kTile * 2 * kDim;  // of a product
 
 class WindowCounters : public testing::Test {
  protected:
-  WindowCounters() {
+  explicit WindowCounters(const char* target = "sm_80") {
     VirtualOptions options;
-    options.target = *target_from_name("sm_80");
+    options.target = *target_from_name(target);
     options.count = true;
     device_ = make_virtual_device(options);
     engine_ = Engine::create({}, device_, nullptr);
@@ -82,6 +82,34 @@ TEST_F(WindowCounters, OnlyTilesWithAVisiblePairAreMultiplied) {
   RecordProperty(
       "products_done_per_pair_needed",
       std::to_string(static_cast<double>(tiles_ * kTile * kTile) / static_cast<double>(pairs_)));
+}
+
+class HopperWindowCounters : public WindowCounters {
+ protected:
+  HopperWindowCounters() : WindowCounters("sm_90a") {}
+
+  Schedule even_tiles(Pass pass) const {
+    Schedule even = schedule(pass, DqMode::kSplit);
+    EXPECT_EQ(even.variant, Variant::kHopper);
+    even.forward.stages = 2;
+    even.hopper.score_cols = kTile;
+    even.hopper.ping_pong = false;
+    even.hopper.producer_registers = even.hopper.consumer_registers = 0;
+    return even;
+  }
+};
+
+// The same tiles. Training has a fourth product, for X, and sums two kinds of weights by products
+// with ones; the forward adds up weights without products.
+TEST_F(HopperWindowCounters, OnlyTilesWithAVisiblePairAreMultiplied) {
+  count_pairs();
+  Call call(*engine_, problem_, kSizes);
+  call.run(Pass::kForward, even_tiles(Pass::kForward));
+  const uint64_t plain = flop_of("lssar_forward");
+  EXPECT_EQ(plain, tiles_ * kTileFlop * 3);
+  call.run(Pass::kForwardTrain, even_tiles(Pass::kForwardTrain));
+  EXPECT_EQ(flop_of("lssar_forward") - plain,
+            tiles_ * kTileFlop * 4 + tiles_ * kTileFlop * 2 * 8 / kDim);
 }
 
 // The key tiles of a query tile are numbered without those that do not see it.
