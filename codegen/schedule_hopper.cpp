@@ -389,10 +389,6 @@ Status hopper_reason(const Problem& problem, const Target& target) {
     return invalid_argument(
         "schedule.variant = hopper: not with problem.varlen, because a tensor map's box may reach "
         "into the next sequence; allowed is portable");
-  if (has_window(problem) && problem.pass == Pass::kBackward)
-    return invalid_argument(
-        "schedule.variant = hopper: its backward does not take problem.window_left, window_right, "
-        "prefix or chunk; allowed is portable");
   if (problem.alignment < 16)
     return invalid_argument(
         fmt::format("schedule.variant = hopper: TMA needs a problem.alignment of 16, and it is {}",

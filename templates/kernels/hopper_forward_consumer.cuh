@@ -166,8 +166,11 @@ struct ForwardConsumer {
     RingCursor<Shape::kStages> at = filled;
     if constexpr (kAfterKeys) at.advance();
     mbarrier_wait(shared.ring().full(at.stage), at.parity);
-    clear_unseen_rows<Shape::kNumConsumers>(typename Shape::ValueTile{shared.stage(at.stage)},
-                                            unseen, i64{tile} * Shape::kBlockCols, group);
+    constexpr int kThreads = Shape::kNumConsumers * kWarpGroupThreads;
+    clear_unseen_rows<kThreads>(typename Shape::ValueTile{shared.stage(at.stage)}, unseen,
+                                i64{tile} * Shape::kBlockCols, 0, Shape::kBlockCols,
+                                group * kWarpGroupThreads + warp_group_thread());
+    all_consumers_barrier<Shape::kNumConsumers>();
   }
 
   // Waits for the next queries; their stage.

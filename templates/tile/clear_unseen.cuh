@@ -6,9 +6,7 @@
 #include "templates/ptx/memory.cuh"
 #include "templates/ptx/tma.cuh"
 #include "templates/ptx/warp_group.cuh"
-#include "templates/tile/consumer_barriers.cuh"
 #include "templates/tile/rows.cuh"
-#include "templates/tile/swizzled_tile.cuh"
 
 namespace lssar_device {
 
@@ -27,29 +25,29 @@ struct UnseenKeys {
 // row. There are none behind the window of its last row, which is at the last key.
 template <class Config>
 LSSAR_DEVICE UnseenKeys unseen_keys(const AttentionParams& params) {
+  if (seq_q<Config>(params) == 0) return {0, static_cast<int>(seq_k<Config>(params))};
   const VisibleKeys seen =
       keys_of_some(num_visible_keys<Config>(params, 0),
                    num_visible_keys<Config>(params, seq_q<Config>(params) - 1));
   return {seen.always, seen.begin};
 }
 
-// Writes zeros over the rows of those keys. The tile's first key is `first`. The threads of all
-// kNumConsumers consumers call it, `group` is the number of one; products may then read the tile.
-template <int kNumConsumers, class Tile>
-LSSAR_DEVICE void clear_unseen_rows(Tile tile, const UnseenKeys& unseen, i64 first, int group) {
+// Writes zeros over those of the tile's rows from row0 to end_row - 1 that have such a key. The
+// tile's first key is `first`. kThreads threads call it, and `thread` is the number of one. They
+// wait for one another before products read the tile.
+template <int kThreads, class Tile>
+LSSAR_DEVICE void clear_unseen_rows(Tile tile, const UnseenKeys& unseen, i64 first, int row0,
+                                    int end_row, int thread) {
   constexpr int kVectorsPerRow = kSwizzleBytes / kVectorBytes;
-  constexpr int kThreads = kNumConsumers * kWarpGroupThreads;
   const u32 zeros[4] = {0, 0, 0, 0};
 #pragma unroll 1
-  for (int at = group * kWarpGroupThreads + warp_group_thread(); at < Tile::kRows * kVectorsPerRow;
-       at += kThreads) {
+  for (int at = row0 * kVectorsPerRow + thread; at < end_row * kVectorsPerRow; at += kThreads) {
     if (!unseen.has(first + at / kVectorsPerRow)) continue;
 #pragma unroll
     for (int chunk = 0; chunk < Tile::kNumChunks; ++chunk)
       store_shared(tile.base + chunk * Tile::kChunkBytes + at * kVectorBytes, zeros);
   }
   fence_async_shared();
-  all_consumers_barrier<kNumConsumers>();
 }
 
 }  // namespace lssar_device

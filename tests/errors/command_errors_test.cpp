@@ -101,13 +101,10 @@ TEST_F(CommandErrors, GpusAreNotInvariant) {
   EXPECT_NE(tuned.err.find("invariant = true: not searched"), std::string::npos) << tuned.err;
 }
 
-TEST_F(CommandErrors, HopperRefusesSomeSchedulesOfAWindow) {
+TEST_F(CommandErrors, HopperRefusesToStaggerAWindow) {
   expect_failure(command_.run({"emit", "--window", "5,0", "--target", "sm_90a", "--schedule",
                                R"({"hopper": {"stagger": 2}})"}),
                  2, "schedule.hopper.stagger = 2: with problem.window_left");
-  expect_failure(command_.run({"emit", "--window", "5,0", "--target", "sm_90a", "--pass",
-                               "backward", "--schedule", R"({"variant": "hopper"})"}),
-                 2, "schedule.variant = hopper: its backward does not take problem.window_left");
 }
 
 TEST_F(CommandErrors, UnknownTargetListsTheKnownOnes) {

@@ -141,6 +141,7 @@ TEST(Windows, OfPackedHeads) {
 // ---- the kernels for Hopper, with small tiles, so that a block visits several
 
 constexpr uint32_t kForwards = LSSAR_PASS_FORWARD | LSSAR_PASS_FORWARD_TRAIN;
+constexpr uint32_t kTraining = LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD;
 
 CapiOptions on_hopper(uint32_t passes, const char* json = "{}") {
   auto schedule = nlohmann::json::parse(small_tiles("sm_90a"));
@@ -217,6 +218,50 @@ TEST(HopperWindows, OfFewKeysOfASigmoid) {
   problem.p = 0;
   problem.chunk = 150;
   check_hopper_lengths(problem, on_hopper(LSSAR_PASS_FORWARD));
+}
+
+// Key tiles add to dq in their order, without those that do not see a query tile.
+TEST(HopperWindows, SlideWithSinksBackward) {
+  Problem problem = make_problem(DType::kBf16, true, 70, -1);
+  problem.window_sinks = 5;
+  const CapiOptions options =
+      on_hopper(kTraining, R"({"dq_mode": "ordered", "dkdv": {"block_cols": 64}})");
+  check_hopper_lengths(problem, options);
+  check_unseen(problem, make_sizes(1, 2, 1, 61, 200), 5, 200 - 61 - 70, options, hopper_device());
+}
+
+// dq has a kernel of its own, and fp16 a warp that scales.
+TEST(HopperWindows, LookAheadInChunksBehindAPrefixBackward) {
+  Problem problem = make_problem(DType::kFp16, false, 20, 33);
+  problem.chunk = 50;
+  problem.prefix = 10;
+  const CapiOptions options = on_hopper(kTraining, R"({"dq_mode": "split"})");
+  check_hopper_lengths(problem, options);
+  check_unseen(problem, make_sizes(1, 2, 1, 168, 200), 10, 12, options, hopper_device());
+  check_unseen(problem, make_sizes(1, 2, 1, 40, 200), 10, 150, options, hopper_device());
+}
+
+// Rows of at most three keys, which need both parts of dS', and the scale of fp16 that a tile of
+// dS' has.
+TEST(HopperWindows, OfFewKeysBackward) {
+  const CapiOptions options =
+      on_hopper(kTraining, R"({"dq_mode": "atomic", "dkdv": {"block_cols": 64}})");
+  for (const InputKind kind : {InputKind::kGauss, InputKind::kClustered})
+    check_against_reference(make_problem(DType::kFp16, true, 2, -1), make_sizes(1, 2, 1, 130, 130),
+                            kind, options, hopper_device());
+}
+
+// With epsilon as a pass of its own, and a sweep for dv before one for dk.
+TEST(HopperWindows, OfAReweightedExpressionBackward) {
+  Problem problem = make_problem(DType::kBf16, false, 40, 10);
+  problem.score = *parse_score("phi=relu(x)^2,normalizer=sum_abs,scale=log_dim_log_length");
+  problem.p = 3;
+  problem.window_sinks = 2;
+  const CapiOptions options = on_hopper(kTraining, R"({"dq_mode": "split", "split_dkdv": true,
+                               "hopper": {"overlap": false}})");
+  check_hopper_lengths(problem, options, LSSAR_COMPILER_LLVM);
+  check_unseen(problem, make_sizes(1, 2, 1, 70, 200), 2, 200 - 70 - 40, options,
+               hopper_device(LSSAR_COMPILER_LLVM));
 }
 
 }  // namespace

@@ -88,10 +88,10 @@ class HopperWindowCounters : public WindowCounters {
  protected:
   HopperWindowCounters() : WindowCounters("sm_90a") {}
 
-  Schedule even_tiles(Pass pass) const {
-    Schedule even = schedule(pass, DqMode::kSplit);
+  Schedule even_tiles(Pass pass, DqMode mode = DqMode::kSplit) const {
+    Schedule even = schedule(pass, mode);
     EXPECT_EQ(even.variant, Variant::kHopper);
-    even.forward.stages = 2;
+    even.forward.stages = even.dkdv.stages = even.dq.stages = 2;
     even.hopper.score_cols = kTile;
     even.hopper.ping_pong = false;
     even.hopper.producer_registers = even.hopper.consumer_registers = 0;
@@ -112,6 +112,16 @@ TEST_F(HopperWindowCounters, OnlyTilesWithAVisiblePairAreMultiplied) {
             tiles_ * kTileFlop * 4 + tiles_ * kTileFlop * 2 * 8 / kDim);
 }
 
+TEST_F(HopperWindowCounters, OnlyTilesWithAVisiblePairAreMultipliedInTheBackward) {
+  count_pairs();
+  Call call(*engine_, problem_, kSizes);
+  call.run(Pass::kForwardTrain, even_tiles(Pass::kForwardTrain));
+  call.run(Pass::kBackward, even_tiles(Pass::kBackward));
+  EXPECT_EQ(flop_of("lssar_backward_dkdv"), tiles_ * kTileFlop * 4);
+  // A consumer multiplies dS' in two parts if one of its rows sees at most three keys.
+  EXPECT_EQ(flop_of("lssar_backward_dq"), tiles_ * kTileFlop * 3 + kTileFlop);
+}
+
 // The key tiles of a query tile are numbered without those that do not see it.
 TEST_F(WindowCounters, TheOrderedSumOfDqHasAsManyTurnsAsTiles) {
   count_pairs();
@@ -121,6 +131,15 @@ TEST_F(WindowCounters, TheOrderedSumOfDqHasAsManyTurnsAsTiles) {
   EXPECT_EQ(flop_of("lssar_backward_dkdv"), tiles_ * kTileFlop * 5 + kTileFlop);
   EXPECT_GE(counts_by_kernel(*device_)["lssar_backward_dkdv"].global_of(AccessKind::kAtomic).bytes,
             tiles_ * kTile * kDim * 4);
+}
+
+// So are those of Hopper, where the second part of dS' makes three products again.
+TEST_F(HopperWindowCounters, TheOrderedSumOfDqHasAsManyTurnsAsTiles) {
+  count_pairs();
+  Call call(*engine_, problem_, kSizes);
+  call.run(Pass::kForwardTrain, even_tiles(Pass::kForwardTrain, DqMode::kOrdered));
+  call.run(Pass::kBackward, even_tiles(Pass::kBackward, DqMode::kOrdered));
+  EXPECT_EQ(flop_of("lssar_backward_dkdv"), tiles_ * kTileFlop * 5 + 3 * kTileFlop);
 }
 
 // All windows lie behind the range of keys: of its two tiles, only that of the sinks is multiplied.
