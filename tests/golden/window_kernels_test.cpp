@@ -186,6 +186,7 @@ TEST(HopperWindows, LookAheadInChunksBehindAPrefix) {
   check_hopper_lengths(problem, options);
   check_unseen(problem, make_sizes(1, 2, 1, 168, 200), 10, 12, options, hopper_device());
   check_unseen(problem, make_sizes(1, 2, 1, 40, 200), 10, 150, options, hopper_device());
+  check_unseen(problem, make_sizes(1, 2, 1, 5, 190), 10, 165, options, hopper_device());
 }
 
 // Tiles of the default sizes, for queries of heads side by side, two blocks of them at a time.
@@ -239,16 +240,20 @@ TEST(HopperWindows, LookAheadInChunksBehindAPrefixBackward) {
   check_hopper_lengths(problem, options);
   check_unseen(problem, make_sizes(1, 2, 1, 168, 200), 10, 12, options, hopper_device());
   check_unseen(problem, make_sizes(1, 2, 1, 40, 200), 10, 150, options, hopper_device());
+  check_unseen(problem, make_sizes(1, 2, 1, 5, 190), 10, 165, options, hopper_device());
 }
 
-// Rows of at most three keys, which need both parts of dS', and the scale of fp16 that a tile of
-// dS' has.
+// Rows of at most three keys, which need both parts of dS'. In fp16 a tile of dS' has a scale.
 TEST(HopperWindows, OfFewKeysBackward) {
-  const CapiOptions options =
-      on_hopper(kTraining, R"({"dq_mode": "atomic", "dkdv": {"block_cols": 64}})");
-  for (const InputKind kind : {InputKind::kGauss, InputKind::kClustered})
-    check_against_reference(make_problem(DType::kFp16, true, 2, -1), make_sizes(1, 2, 1, 130, 130),
-                            kind, options, hopper_device());
+  for (const auto& [dtype, mode] : {std::pair{DType::kFp16, R"({"dq_mode": "atomic"})"},
+                                    {DType::kBf16, R"({"dq_mode": "atomic"})"},
+                                    {DType::kBf16, R"({"dq_mode": "split"})"}}) {
+    auto schedule = nlohmann::json::parse(mode);
+    schedule["dkdv"]["block_cols"] = 64;
+    for (const InputKind kind : {InputKind::kGauss, InputKind::kClustered})
+      check_against_reference(make_problem(dtype, true, 2, -1), make_sizes(1, 2, 1, 130, 130), kind,
+                              on_hopper(kTraining, schedule.dump().c_str()), hopper_device());
+  }
 }
 
 // With epsilon as a pass of its own, and a sweep for dv before one for dk.
