@@ -6,6 +6,7 @@
 
 #include "codegen/visible_keys.h"
 #include "runtime/multiply_adds.h"
+#include "score/score_text.h"
 #include "tests/virtual/count/counted_call.h"
 
 namespace lssar::test {
@@ -120,6 +121,22 @@ TEST_F(HopperWindowCounters, OnlyTilesWithAVisiblePairAreMultipliedInTheBackward
   EXPECT_EQ(flop_of("lssar_backward_dkdv"), tiles_ * kTileFlop * 4);
   // A consumer multiplies dS' in two parts if one of its rows sees at most three keys.
   EXPECT_EQ(flop_of("lssar_backward_dq"), tiles_ * kTileFlop * 3 + kTileFlop);
+}
+
+// Chunks begin at rows 0, 96, 192, 288 and 384. Of the seven query tiles five have such a row, at
+// their beginning or within, and visit seven of all eleven tiles. Without a divisor these show the
+// rounding of single weights, so both products of these tiles are done twice.
+TEST_F(HopperWindowCounters, WeightsOfFewKeysAreMultipliedInTwoParts) {
+  problem_.score = *parse_score("sigmoid");
+  problem_.p = 0;
+  problem_.window_left = -1;
+  problem_.window_sinks = 0;
+  problem_.chunk = 96;
+  count_pairs();
+  ASSERT_EQ(tiles_, 11u);
+  Call call(*engine_, problem_, kSizes);
+  call.run(Pass::kForward, even_tiles(Pass::kForward));
+  EXPECT_EQ(flop_of("lssar_forward"), (tiles_ + 7) * 2 * kTileFlop);
 }
 
 // The key tiles of a query tile are numbered without those that do not see it.
