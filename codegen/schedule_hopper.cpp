@@ -117,6 +117,10 @@ Breach check_stagger(const Refuse& refuse, const Schedule& schedule, const Probl
     return refuse(
         "hopper.stagger", hopper.stagger,
         "with this problem.score allowed is 1: only the default one has staggered kernels");
+  if (has_window(problem))
+    return refuse("hopper.stagger", hopper.stagger,
+                  "with problem.window_left, window_right, prefix or chunk allowed is 1, because "
+                  "neighbouring query tiles would have to begin with the same keys");
   if (!hopper.overlap)
     return refuse_with("hopper.overlap", "false", [] {
       return "because the products of both passes are in flight beside their arithmetic";
@@ -385,10 +389,6 @@ Status hopper_reason(const Problem& problem, const Target& target) {
     return invalid_argument(
         "schedule.variant = hopper: not with problem.varlen, because a tensor map's box may reach "
         "into the next sequence; allowed is portable");
-  if (has_window(problem))
-    return invalid_argument(
-        "schedule.variant = hopper: not with problem.window_left, window_right, prefix or chunk, "
-        "because its kernels visit one run of tiles; allowed is portable");
   if (problem.invariant)
     return invalid_argument(
         "schedule.variant = hopper: not with problem.invariant, because the rows of a tile choose "

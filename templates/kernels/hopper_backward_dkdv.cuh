@@ -159,26 +159,63 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
   }
 
   // REQUIRES: the item sees some key of the block.
+  //
+  // kHasWindow: `limit` is the item's first query.
   LSSAR_DEVICE KeyMask mask_of(const Item& item, int unmasked) const {
+    if constexpr (Config::kHasWindow) return {item.first_query, item.first_query < unmasked};
     const int limit = group_row0() + kWarpGroupRows - 1 - (unmasked - item.first_query);
     return {limit, limit < warp_row0() + kWarpRows - 1};
   }
 
   // Whether tiles that hide keys have code of their own, so that other tiles need not test for it.
   // Where dS' waits for its scale, that would take one register more than there are at d = 128.
-  static constexpr bool kMasksApart = Config::kIsCausal && kRoundsAtOnce;
+  static constexpr bool kMasksApart = (Config::kIsCausal || Config::kHasWindow) && kRoundsAtOnce;
 
   // The evaluator of a tile. It is the same for the whole warp group, whose products start
   // together. Masks and residuals need the full one.
   LSSAR_DEVICE Evaluator choose_evaluator(const Item& item, int unmasked, u32 demand) const {
     if constexpr (Config::kNumEvaluators == 1) return kFullSoftplus;
-    if (Config::kIsCausal && !kMasksApart && item.first_query < unmasked) return kFullSoftplus;
-    if (!Config::kIsCausal && Config::kSumsDq && has_residual(item)) return kFullSoftplus;
+    if ((Config::kIsCausal || Config::kHasWindow) && !kMasksApart && item.first_query < unmasked)
+      return kFullSoftplus;
+    if (!Config::kIsCausal && !Config::kHasWindow && Config::kSumsDq && has_residual(item))
+      return kFullSoftplus;
     return evaluator_for(demand);
   }
 
   LSSAR_DEVICE bool has_residual(const Item& item) const {
+    if constexpr (Config::kHasWindow) return has_residual_in_window(item);
     return num_grad_parts<Config>(num_visible_keys<Config>(params, item.first_query)) > 1;
+  }
+
+  // The same in all warps of all consumers, because it depends on the item only.
+  LSSAR_DEVICE bool has_residual_in_window(const Item& item) const {
+    bool has_few = false;
+#pragma unroll
+    for (int col = 0; col < Shape::kBlockCols; col += kWarpThreads) {
+      const i64 keys = num_visible_keys<Config>(params, i64{item.first_query} + col + lane_index());
+      has_few |= keys > 0 && num_grad_parts<Config>(keys) > 1;
+    }
+    return !warp_all(!has_few);
+  }
+
+  // kHasWindow: whether some query of the item misses a key of the consumer. Keys past the end are
+  // missed, so that all consumers mask an item that has a residual.
+  LSSAR_DEVICE bool hides_keys(const Work& work, const Item& item) const {
+    const VisibleKeys common = common_keys(item.keys_of_first(params), item.keys_of_last(params));
+    return uniform(!common.has_all(i64{work.first_key} + group_row0(), kWarpGroupRows));
+  }
+
+  // kHasWindow: clears those of the consumer's keys and values that no row of the call sees.
+  LSSAR_DEVICE void clear_unseen(const Work& work) const {
+    const UnseenKeys unseen = unseen_keys<Config>(params);
+    const int row0 = group_row0(), end_row = row0 + kWarpGroupRows;
+    if (!unseen.meets(i64{work.first_key} + row0, kWarpGroupRows)) return;
+    const int thread = warp_group_thread();
+    clear_unseen_rows<kWarpGroupThreads>(shared.keys(), unseen, work.first_key, row0, end_row,
+                                         thread);
+    clear_unseen_rows<kWarpGroupThreads>(shared.values(), unseen, work.first_key, row0, end_row,
+                                         thread);
+    consumer_barrier(group);
   }
 
   // Products -> M, rounded, and dS', rounded with kRoundsAtOnce, of 16 queries. NOTE: their
@@ -188,7 +225,12 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
   LSSAR_DEVICE void weigh(Operand& weights, Operand& grads, Scores& s, Scores& d, int stage,
                           const Work& work, const KeyMask& mask, int step) const {
     weigh_keys<Config, kWithDk, kGradHasKeyNorm && !Scale::kIsNeeded, kWeightsKeepNan, kEvaluator>(
-        s, d, shared.constants(stage), key_norm, warp_row0(), mask, 2 * step, 2 * step + 2);
+        s, d, shared.constants(stage), key_norm, warp_row0(),
+        Config::kHasWindow ? KeyMask{0, false} : mask, 2 * step, 2 * step + 2);
+    if constexpr (Config::kHasWindow) {
+      if (mask.is_needed)
+        this->template hide_window<kWithDk>(s, d, work, mask.limit, 2 * step, 2 * step + 2);
+    }
     if constexpr (kWithDk && kHidesPastEnd) this->hide_past_end(d, work, 2 * step, 2 * step + 2);
     if constexpr (kWithDv && !Config::kScalesWeights) Mma::round_step(weights.at[step], s, step);
     if constexpr (kWithDk && kRoundsAtOnce) Mma::round_step(grads.at[step], d, step);
@@ -362,7 +404,7 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
     if constexpr (kAddsAtOnce || (kWithDk && !Config::kSumsDq)) pin_sum(sums.dk, grads);
     if constexpr (kWithDv) pin_sum(sums.dv, weights);
     // A causal query that sees at most three keys does not see all keys of a tile.
-    constexpr bool kMayBeFirst = kIsMasked || !Config::kIsCausal;
+    constexpr bool kMayBeFirst = Config::kHasWindow ? kIsMasked : kIsMasked || !Config::kIsCausal;
     if constexpr (kEvaluator == kFullSoftplus && kMayBeFirst && kWithDk && Config::kSumsDq) {
       if (has_residual(item)) add_residual(sums, work, item, mask);
     }
@@ -370,9 +412,11 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
 
   template <bool kWithDv, bool kWithDk>
   LSSAR_DEVICE void sweep(Sums& sums, const Work& work) {
-    const int unmasked = first_unmasked(work);
+    typename Select<Config::kHasWindow, int, const int>::Type unmasked = first_unmasked(work);
 #pragma unroll 1
     for (Item item = Item(params, work).as_uniform(); item.is_valid(); item.advance(params, work)) {
+      if constexpr (Config::kHasWindow)
+        unmasked = item.first_query + (hides_keys(work, item) ? 1 : 0);
       Scores s, d;
       wait_stage();
       start_scores<kWithDk>(s, d);
@@ -387,6 +431,8 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
         add_tile<kWithDv, kWithDk, kLinearSoftplus>(sums, s, d, work, item);
       } else if (Config::kNumEvaluators > 1 && evaluator == kShortSoftplus) {
         add_tile<kWithDv, kWithDk, kShortSoftplus>(sums, s, d, work, item);
+      } else if (Config::kHasWindow && !kMasksApart) {
+        add_tile<kWithDv, kWithDk, kFullSoftplus, true>(sums, s, d, work, item, unmasked);
       } else {
         add_tile<kWithDv, kWithDk, kFullSoftplus, Config::kIsCausal && !kMasksApart>(
             sums, s, d, work, item, unmasked);
@@ -403,6 +449,7 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
     const RingBarriers<1> owned = shared.owned_ring();
     mbarrier_wait(owned.full(0), owned_cursor.parity);
     owned_cursor.advance();
+    if constexpr (Config::kHasWindow) clear_unseen(work);
     if constexpr (kScalesAhead<Config>) tell_value_norm();
     Sums sums;
     sums.dv.clear();

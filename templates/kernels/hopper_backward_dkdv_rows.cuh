@@ -6,6 +6,7 @@
 #include "templates/kernels/hopper_backward_dkdv_sum.cuh"
 #include "templates/kernels/hopper_backward_dkdv_work.cuh"
 #include "templates/ptx/warp_group.cuh"
+#include "templates/tile/clear_unseen.cuh"
 #include "templates/tile/fragment.cuh"
 #include "templates/tile/grad_scale.cuh"
 #include "templates/tile/mma16.cuh"
@@ -77,7 +78,31 @@ struct DkdvKeyRows : DkdvQueryPart<Config> {
       key_norm[half] = key < seq_k<Config>(params)
                            ? params.k_inv_norm[slice * key_norm_pitch<Config>(params) + key]
                            : 0.0f;
+      if constexpr (Config::kHasWindow) {
+        if (unseen_keys<Config>(params).has(key)) key_norm[half] = 0.0f;  // it may be NaN
+      }
     }
+  }
+
+  // kHasWindow: clears the weights and gradients of keys outside of a query's window, in the
+  // 8-query tiles from first_tile to end_tile. `first_query` is the first of the item.
+  template <bool kWithDk, int kTiles>
+  LSSAR_DEVICE void hide_window(Fragment<kTiles>& s, Fragment<kTiles>& d, const Work& work,
+                                int first_query, int first_tile, int end_tile) const {
+    const i64 key = i64{work.first_key} + warp_row0();
+#pragma unroll
+    for (int n = first_tile; n < end_tile; ++n)
+#pragma unroll
+      for (int c = 0; c < 2; ++c) {
+        const VisibleKeys keys =
+            num_visible_keys<Config>(params, i64{first_query} + fragment_col(n) + c);
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          if (keys.has(key + fragment_row(half))) continue;
+          s.at[n][2 * half + c] = 0.0f;
+          if constexpr (kWithDk) d.at[n][2 * half + c] = 0.0f;
+        }
+      }
   }
 
   // Clears x for keys past the end, in the 8-query tiles from first_tile to end_tile. There x may

@@ -38,6 +38,14 @@ struct DkdvQueryPart {
                                     item.first_query, warp_row0() / kWarpRows);
   }
 
+  // How many key tiles add to the item's dq before this one.
+  LSSAR_DEVICE int turn_in_window(const DkdvWork<Config>& work,
+                                  const DkdvItem<Config>& item) const {
+    return tiles_before(
+        visited_tiles<Shape::kBlockRows>(item.keys_of_first(params), item.keys_of_last(params)),
+        work.tile);
+  }
+
   // The first column of dq that the other consumer does not compute.
   LSSAR_DEVICE int first_own_col() const { return group == 0 ? 0 : Shape::kHalfDim; }
   // The first of the warp's rows of dq in the tile.
@@ -58,7 +66,9 @@ struct DkdvQueryPart {
     float* first = GradQSum<Config>::at(params, slice, query, query_grad_col0() + fragment_col(0));
     i64 stride = GradQSum<Config>::group_stride(params);
     pin_register(stride);  // so one addition leads from group to group, and not an address for each
-    if constexpr (Config::kOrderedDq) begin_turn(turn(work, item), static_cast<u32>(work.tile));
+    if constexpr (Config::kOrderedDq)
+      begin_turn(turn(work, item),
+                 static_cast<u32>(Config::kHasWindow ? turn_in_window(work, item) : work.tile));
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       constexpr int kApart = kWarpRows / 2;

@@ -21,6 +21,8 @@ struct DkdvWork {
   int first_key;
   int first_query;  // of the first tile in which a query sees one of the keys
 
+  int end_query;  // kHasWindow: after the last one that sees one of the keys
+
   LSSAR_DEVICE DkdvWork(const AttentionParams& params, u32 index) {
     const i64 num_keys = seq_k<Config>(params);
     const i64 num_queries = seq_q<Config>(params);
@@ -35,6 +37,14 @@ struct DkdvWork {
     const i64 seen =
         Config::kIsCausal ? maximum(first_key + num_queries - num_keys, i64{0}) : i64{0};
     first_query = static_cast<int>(seen / Shape::kBlockCols) * Shape::kBlockCols;
+    if constexpr (Config::kHasWindow) place_window(num_keys, num_queries);
+  }
+
+  LSSAR_DEVICE void place_window(i64 num_keys, i64 num_queries) {
+    const i64 end_key = minimum(i64{first_key} + Shape::kBlockRows, num_keys);
+    const SeeingRows rows = seeing_rows<Config>(first_key, end_key, num_keys, num_queries);
+    first_query = static_cast<int>(rows.begin / Shape::kBlockCols) * Shape::kBlockCols;
+    end_query = rows.begin < rows.end ? static_cast<int>(rows.end) : first_query;
   }
 
   // REQUIRES: called by whole warps.
@@ -45,6 +55,7 @@ struct DkdvWork {
     work.batch = uniform(batch);
     work.first_key = uniform(first_key);
     work.first_query = uniform(first_query);
+    if constexpr (Config::kHasWindow) work.end_query = uniform(end_query);
     return work;
   }
 
@@ -72,9 +83,21 @@ struct DkdvItem {
   LSSAR_DEVICE DkdvItem(const AttentionParams& params, const DkdvWork<Config>& work)
       : head(work.head * (params.heads / params.kv_heads)), first_query(work.first_query) {
     constexpr u32 kQueries = HopperDkdvShape<Config>::kBlockCols;
-    const u32 queries = static_cast<u32>(maximum(seq_q<Config>(params) - first_query, i64{0}));
+    const u32 queries =
+        static_cast<u32>(Config::kHasWindow ? i64{work.end_query} - first_query
+                                            : maximum(seq_q<Config>(params) - first_query, i64{0}));
     remaining =
         static_cast<int>((queries + (kQueries - 1)) / kQueries) * (params.heads / params.kv_heads);
+  }
+
+  // kHasWindow: the keys of its first query, and of its last.
+  LSSAR_DEVICE VisibleKeys keys_of_first(const AttentionParams& params) const {
+    return num_visible_keys<Config>(params, first_query);
+  }
+  LSSAR_DEVICE VisibleKeys keys_of_last(const AttentionParams& params) const {
+    constexpr int kQueries = HopperDkdvShape<Config>::kBlockCols;
+    const i64 end = minimum(i64{first_query} + kQueries, seq_q<Config>(params));
+    return num_visible_keys<Config>(params, end - 1);
   }
 
   // REQUIRES: called by whole warps.
@@ -90,7 +113,8 @@ struct DkdvItem {
   LSSAR_DEVICE void advance(const AttentionParams& params, const DkdvWork<Config>& work) {
     --remaining;
     first_query += HopperDkdvShape<Config>::kBlockCols;
-    if (first_query >= static_cast<int>(seq_q<Config>(params))) {
+    if (Config::kHasWindow ? first_query >= work.end_query
+                           : first_query >= static_cast<int>(seq_q<Config>(params))) {
       first_query = work.first_query;
       ++head;
     }

@@ -19,6 +19,7 @@
 #include "templates/ptx/mbarrier.cuh"
 #include "templates/ptx/tma.cuh"
 #include "templates/ptx/warp_group.cuh"
+#include "templates/tile/clear_unseen.cuh"
 #include "templates/tile/consumer_barriers.cuh"
 #include "templates/tile/grad_scale.cuh"
 #include "templates/tile/project.cuh"
@@ -76,7 +77,7 @@ struct DqWork {
 
   BlockPlace place;
   i64 first_row;
-  int num_tiles;  // of keys
+  typename Select<Config::kHasWindow, VisitedTiles, int>::Type num_tiles;  // of keys
 
   LSSAR_DEVICE DqWork(const AttentionParams& params, u32 index) {
     const i64 queries = seq_q<Config>(params);
@@ -84,8 +85,13 @@ struct DqWork {
         index, ceil_div(queries, Shape::kBlockRows), params.heads, params.batch * params.heads);
     first_row = place.tile_idx * Shape::kBlockRows;
     const i64 last_row = minimum(first_row + Shape::kBlockRows, queries) - 1;
-    num_tiles =
-        static_cast<int>(ceil_div(num_visible_keys<Config>(params, last_row), Shape::kBlockCols));
+    if constexpr (Config::kHasWindow) {
+      num_tiles = visited_tiles<Shape::kBlockCols>(num_visible_keys<Config>(params, first_row),
+                                                   num_visible_keys<Config>(params, last_row));
+    } else {
+      num_tiles =
+          static_cast<int>(ceil_div(num_visible_keys<Config>(params, last_row), Shape::kBlockCols));
+    }
   }
 
   static LSSAR_DEVICE u32 count(const AttentionParams& params) {
@@ -165,7 +171,9 @@ struct DqProducer {
       const DqWork<Config> work(params, index);
       load_queries(work);
       const int kv_head = work.place.head / (params.heads / params.kv_heads);
-      for (int tile = 0; tile < work.num_tiles; ++tile) load_keys(tile, kv_head, work.place.batch);
+      for (int tile = 0; tile < work.num_tiles; ++tile)
+        load_keys(Config::kHasWindow ? tile_of(work.num_tiles, tile) : tile, kv_head,
+                  work.place.batch);
     });
   }
 };
@@ -191,11 +199,14 @@ struct DqConsumer {
   RingCursor<1> query_cursor;
 
   // What follows is of the work tile.
-  i64 visible[2];
+  typename Select<Config::kHasWindow, VisibleKeys, i64>::Type visible[2];
   i64 first_masked;  // tiles whose end is above this hide keys from some row of the warp
   int num_parts;     // see num_grad_parts; the same for all consumers
   RowConstants constants[2];
   Evaluator evaluator;  // the same for all rows of the warp
+
+  VisibleKeys common;  // kHasWindow: keys that no row of the warp misses
+  UnseenKeys unseen;   // kHasWindow: by all rows of the call
 
   // Sums of one work tile.
   struct Sums {
@@ -231,6 +242,42 @@ struct DqConsumer {
     const u32 demands[2] = {RowLimits{constants[0].limits}.demand(),
                             RowLimits{constants[1].limits}.demand()};
     evaluator = evaluator_for(warp_maximum(demands[0] > demands[1] ? demands[0] : demands[1]));
+    if constexpr (Config::kHasWindow) place_window(first);
+  }
+
+  // `first` is the warp's first row. Any row may see few keys, and the warps of a consumer multiply
+  // together.
+  LSSAR_DEVICE void place_window(i64 first) {
+    const i64 last = minimum(first + kWarpRows, seq_q<Config>(params)) - 1;
+    common = common_keys(num_visible_keys<Config>(params, first),
+                         num_visible_keys<Config>(params, last));
+    num_parts = num_warp_grad_parts<Config>(visible);
+    num_parts = consumer_any(group, num_parts > 1) ? 2 : 1;
+    unseen = unseen_keys<Config>(params);
+  }
+
+  // kHasWindow: whether some row of the warp misses a key of the tile at `first_key`.
+  LSSAR_DEVICE bool hides_keys(i64 first_key) const {
+    if constexpr (!Config::kHasWindow) return false;
+    return !common.has_all(first_key, Shape::kBlockCols);
+  }
+
+  // kHasWindow: waits for tile `tile`, the next one, and clears its keys and values that no row of
+  // the call sees. All consumers call it, before their products with the tile start.
+  LSSAR_DEVICE void clear_unseen(int tile) const {
+    const i64 first_key = i64{tile} * Shape::kBlockCols;
+    if (!unseen.meets(first_key, Shape::kBlockCols)) return;
+    const int stage = filled.stage;
+    mbarrier_wait(shared.ring().full(stage), filled.parity);
+    constexpr int kThreads = Shape::kNumConsumers * kWarpGroupThreads;
+    const int thread = group * kWarpGroupThreads + warp_group_thread();
+    for (int i = thread; i < Shape::kBlockCols; i += kThreads)
+      if (unseen.has(first_key + i)) store_shared(shared.norms(stage) + i * 4, 0.0f);
+    clear_unseen_rows<kThreads>(shared.values(stage), unseen, first_key, 0, Shape::kBlockCols,
+                                thread);
+    clear_unseen_rows<kThreads>(shared.keys(stage), unseen, first_key, 0, Shape::kBlockCols,
+                                thread);
+    all_consumers_barrier<Shape::kNumConsumers>();
   }
 
   // REQUIRES: products of the warp that read what the barrier guards have ended.
@@ -262,9 +309,13 @@ struct DqConsumer {
     pin(d);
   }
 
+  //
+  // Laid out as emitted sources have it.
+  // clang-format off
   LSSAR_DEVICE void weigh(Scores& s, Scores& d, int stage, int tile) const {
     const i64 first_key = i64{tile} * Shape::kBlockCols;
     const bool needs_mask =
+        Config::kHasWindow ? hides_keys(first_key) :
         (Config::kIsCausal || Config::kIsGeneral) && first_key + Shape::kBlockCols > first_masked;
     const QueryMask<Config> mask{visible, first_key, needs_mask};
     if (Config::kNumEvaluators > 2 && evaluator == kLinearSoftplus) {
@@ -277,6 +328,8 @@ struct DqConsumer {
   }
 
   // Starts dq += dS' k of the tile in the oldest stage in use.
+  //
+  // clang-format on
   LSSAR_DEVICE void start_sum(Sums& sums) const {
     pin(sums.dq);
     pin_operand(sums.grads);
@@ -301,17 +354,20 @@ struct DqConsumer {
     Mma::round(sums.grads, d);
   }
 
-  LSSAR_DEVICE void add_keys(Sums& sums, int num_tiles) {
+  LSSAR_DEVICE void add_keys(
+      Sums& sums, typename Select<Config::kHasWindow, VisitedTiles, int>::Type num_tiles) {
     if (num_tiles == 0) return;
     Scores s, d;
+    if constexpr (Config::kHasWindow) clear_unseen(tile_of(num_tiles, 0));
     ping_pong.acquire();
     start_scores(s, d);
     ping_pong.release();
     finish_scores<0>(s, d);
-    weigh(s, d, released.stage, 0);
+    weigh(s, d, released.stage, Config::kHasWindow ? tile_of(num_tiles, 0) : 0);
     round(sums, d);
 #pragma unroll 1
     for (int tile = 1; tile < num_tiles; ++tile) {
+      if constexpr (Config::kHasWindow) clear_unseen(tile_of(num_tiles, tile));
       ping_pong.acquire();
       if constexpr (Config::kOverlap) {
         const int stage = filled.stage;
@@ -319,7 +375,7 @@ struct DqConsumer {
         start_sum(sums);
         ping_pong.release();
         finish_scores<1>(s, d);
-        weigh(s, d, stage, tile);
+        weigh(s, d, stage, Config::kHasWindow ? tile_of(num_tiles, tile) : tile);
         finish_sum(sums);
         release_stage();
       } else {
@@ -329,7 +385,7 @@ struct DqConsumer {
         start_scores(s, d);
         ping_pong.release();
         finish_scores<0>(s, d);
-        weigh(s, d, released.stage, tile);
+        weigh(s, d, released.stage, Config::kHasWindow ? tile_of(num_tiles, tile) : tile);
       }
       round(sums, d);
     }

@@ -21,17 +21,23 @@ struct EpsilonConsumer : DqConsumer<Config> {
   LSSAR_DEVICE EpsilonConsumer(const AttentionParams& params, DqShared<Config> s, int g)
       : Base(params, s, g) {}
 
-  LSSAR_DEVICE void add_keys(EpsilonSum<Config>& sum, int num_tiles) {
+  LSSAR_DEVICE void add_keys(
+      EpsilonSum<Config>& sum,
+      typename Select<Config::kHasWindow, VisitedTiles, int>::Type num_tiles) {
 #pragma unroll 1
     for (int tile = 0; tile < num_tiles; ++tile) {
       typename Base::Scores s, d;
+      if constexpr (Config::kHasWindow) this->clear_unseen(tile_of(num_tiles, tile));
       this->ping_pong.acquire();
       this->start_scores(s, d);
       this->ping_pong.release();
       this->template finish_scores<0>(s, d);
-      const i64 first_key = i64{tile} * Shape::kBlockCols;
+      const i64 first_key =
+          i64{Config::kHasWindow ? tile_of(num_tiles, tile) : tile} * Shape::kBlockCols;
       sum.add(s, d, this->constants, this->shared.norms(this->released.stage),
-              {this->visible, first_key, first_key + Shape::kBlockCols > this->first_masked});
+              {this->visible, first_key,
+               Config::kHasWindow ? this->hides_keys(first_key)
+                                  : first_key + Shape::kBlockCols > this->first_masked});
       this->release_stage();
     }
   }

@@ -11,6 +11,7 @@
 #include "templates/ptx/mbarrier.cuh"
 #include "templates/ptx/tma.cuh"
 #include "templates/ptx/warp_group.cuh"
+#include "templates/tile/clear_unseen.cuh"
 #include "templates/tile/cluster_tiles.cuh"
 #include "templates/tile/consumer_barriers.cuh"
 #include "templates/tile/forward_rows.cuh"
@@ -30,16 +31,30 @@ using HopperForwardRows =
 // A lane's rows of one query tile.
 template <class Config>
 struct ConsumerRows : HopperForwardRows<Config> {
-  i64 first_masked;  // tiles whose end is above this may hide keys from some row of the warp
+  //
+  // kHasWindow: the keys that no row of the warp misses. Laid out as emitted sources have it.
+  // clang-format off
+  typename Select<Config::kHasWindow, VisibleKeys, i64>::Type first_masked;  // tiles whose end is above this may hide keys from some row of the warp
 
+  //
+  // clang-format on
   LSSAR_DEVICE void place_in(const AttentionParams& params, const ForwardWork<Config>& work,
                              int group) {
     const QueryRows<Config> rows = work.rows_of(params, group);
     const int row0 = warp_group_thread() / kWarpThreads * kWarpRows;
     this->place(params, rows, row0);
+    if constexpr (Config::kHasWindow) return place_window(params, rows, row0);
     first_masked = rows.end_query(row0, kWarpRows) > seq_q<Config>(params)
                        ? 0
                        : num_visible_keys<Config>(params, rows.query(row0));
+  }
+
+  LSSAR_DEVICE void place_window(const AttentionParams& params, const QueryRows<Config>& rows,
+                                 int row0) {
+    first_masked = VisibleKeys();
+    if (rows.end_query(row0, kWarpRows) > seq_q<Config>(params)) return;
+    first_masked = common_keys(num_visible_keys<Config>(params, rows.query(row0)),
+                               num_visible_keys<Config>(params, rows.query(row0 + kWarpRows - 1)));
   }
 
   LSSAR_DEVICE bool needs_mask(i64 end) const { return end > first_masked; }
@@ -67,6 +82,7 @@ struct ConsumerRows : HopperForwardRows<Config> {
   LSSAR_DEVICE TileMask mask_of(const Fragment<kTiles>&, int tile) const {
     constexpr int kKeys = kTiles * kTileCols;
     const i64 first = i64{tile} * kKeys;
+    if constexpr (Config::kHasWindow) return {first, !first_masked.has_all(first, kKeys)};
     return {first, needs_mask(first + kKeys)};
   }
 
@@ -75,6 +91,10 @@ struct ConsumerRows : HopperForwardRows<Config> {
   LSSAR_DEVICE void mask(Fragment<kTiles>& s, int tile, float hidden) const {
     constexpr int kKeys = kTiles * kTileCols;
     const i64 first = i64{tile} * kKeys;
+    if constexpr (Config::kHasWindow) {
+      if (!first_masked.has_all(first, kKeys)) mask_window(s, this->visible, first, hidden);
+      return;
+    }
     if (needs_mask(first + kKeys)) mask_keys<Config>(s, this->visible, first, hidden);
   }
 };
@@ -103,6 +123,8 @@ struct ForwardConsumer {
   QueriesInRegisters<Config> query_operand;  // kQueriesInRegisters
   bool group_has_weights = true;             // kSkipTiles
   float weight_factor[2];                    // kIsGeneral: GeneralRows::weigh
+
+  UnseenKeys unseen;  // kHasWindow: by all rows of the call
 
   LSSAR_DEVICE ForwardConsumer(const TmaParams& tma, ForwardShared<Config> s, int g)
       : tma(tma), params(tma.attention), shared(s), group(g), ping_pong{g} {}
@@ -133,6 +155,22 @@ struct ForwardConsumer {
     fence_async_shared();  // norms were read before TMA overwrites them
     warp_barrier();
     release_stage();
+  }
+
+  // kHasWindow: writes zeros over the values of tile `tile` that no row of the call sees. They may
+  // be NaN, and 0 times NaN is NaN. Their stage is the next one or, with kAfterKeys, the one after
+  // it. All consumers call it, before their products with the values start.
+  template <bool kAfterKeys>
+  LSSAR_DEVICE void clear_values(int tile) const {
+    if (!unseen.meets(i64{tile} * Shape::kBlockCols, Shape::kBlockCols)) return;
+    RingCursor<Shape::kStages> at = filled;
+    if constexpr (kAfterKeys) at.advance();
+    mbarrier_wait(shared.ring().full(at.stage), at.parity);
+    constexpr int kThreads = Shape::kNumConsumers * kWarpGroupThreads;
+    clear_unseen_rows<kThreads>(typename Shape::ValueTile{shared.stage(at.stage)}, unseen,
+                                i64{tile} * Shape::kBlockCols, 0, Shape::kBlockCols,
+                                group * kWarpGroupThreads + warp_group_thread());
+    all_consumers_barrier<Shape::kNumConsumers>();
   }
 
   // Waits for the next queries; their stage.
@@ -218,27 +256,30 @@ struct ForwardConsumer {
   // The products of one tile run while the scores of the tile before it are added up: `even` and
   // `odd` alternate.
   // NOTE: no product starts under a condition within the loop. ptxas would wait for each (C7514).
-  LSSAR_DEVICE void add_overlapped(ScoreSums& sums, int query_stage, int num_tiles) {
+  LSSAR_DEVICE void add_overlapped(
+      ScoreSums& sums, int query_stage,
+      typename Select<Config::kHasWindow, VisitedTiles, int>::Type num_tiles) {
     Fragment<kScoreMmaTiles> even, odd;
     start_score_tile(even, query_stage);
     int tile = 0;
 #pragma unroll 1
     for (; tile + 2 < num_tiles; tile += 2) {
       start_score_tile(odd, query_stage);
-      add_scores<1>(sums, even, tile);
+      add_scores<1>(sums, even, Config::kHasWindow ? tile_of(num_tiles, tile) : tile);
       start_score_tile(even, query_stage);
-      add_scores<1>(sums, odd, tile + 1);
+      add_scores<1>(sums, odd, Config::kHasWindow ? tile_of(num_tiles, tile + 1) : tile + 1);
     }
     if (tile + 1 < num_tiles) {
       start_score_tile(odd, query_stage);
-      add_scores<1>(sums, even, tile);
-      add_scores<0>(sums, odd, tile + 1);
+      add_scores<1>(sums, even, Config::kHasWindow ? tile_of(num_tiles, tile) : tile);
+      add_scores<0>(sums, odd, Config::kHasWindow ? tile_of(num_tiles, tile + 1) : tile + 1);
     } else {
-      add_scores<0>(sums, even, tile);
+      add_scores<0>(sums, even, Config::kHasWindow ? tile_of(num_tiles, tile) : tile);
     }
   }
 
-  LSSAR_DEVICE void pass_one(int query_stage, int num_tiles) {
+  LSSAR_DEVICE void pass_one(
+      int query_stage, typename Select<Config::kHasWindow, VisitedTiles, int>::Type num_tiles) {
     ScoreSums sums;
     if constexpr (Config::kOverlap) {
       if (num_tiles > 0) add_overlapped(sums, query_stage, num_tiles);
@@ -247,7 +288,7 @@ struct ForwardConsumer {
       for (int tile = 0; tile < num_tiles; ++tile) {
         Fragment<kScoreMmaTiles> s;
         start_score_tile(s, query_stage);
-        add_scores<0>(sums, s, tile);
+        add_scores<0>(sums, s, Config::kHasWindow ? tile_of(num_tiles, tile) : tile);
       }
     }
     if constexpr (Config::kIsGeneral) {
@@ -275,6 +316,7 @@ struct ForwardConsumer {
       return;
     }
     if constexpr (Config::kSkipTiles) {
+      if constexpr (Config::kHasWindow) rows.mask(s, tile, -infinity());  // they may be NaN
       const bool is_skipped = rows.has_no_weights(s);
       group_has_weights = consumer_any(group, !is_skipped);
       if (is_skipped) {
@@ -321,6 +363,7 @@ struct ForwardConsumer {
   template <class Process>
   LSSAR_DEVICE void for_each_chain(const Process& process) {
     if constexpr (Config::kPackGqa) clear_unfilled_rows(params, shared, group);
+    if constexpr (Config::kHasWindow) unseen = unseen_keys<Config>(params);
     ping_pong.begin();
     const u32 count = num_chains<Config>(params);
     if constexpr (Config::kTakesTickets) {

@@ -90,7 +90,9 @@ struct ForwardProducer {
     for (int tile = 0; tile <= work.score_tiles; ++tile) {
       if (tile == ahead) load_queries(work, index);
       if (tile < work.score_tiles)
-        load_keys<typename Shape::ScoreKeyTile>(kScoreKeyMap, kScoreNormMap, tile, work.place);
+        load_keys<typename Shape::ScoreKeyTile>(
+            kScoreKeyMap, kScoreNormMap,
+            Config::kHasWindow ? tile_of(work.score_tiles, tile) : tile, work.place);
     }
   }
 
@@ -100,8 +102,11 @@ struct ForwardProducer {
 #pragma unroll 1
     for (int tile = 0; tile < work.tiles + kAhead; ++tile) {
       if (tile < work.tiles)
-        load_keys<typename Shape::KeyTile>(kKeyMap, kNormMap, tile, work.place);
-      if (tile >= kAhead) load_values(tile - kAhead, dv_block, work.place);
+        load_keys<typename Shape::KeyTile>(
+            kKeyMap, kNormMap, Config::kHasWindow ? tile_of(work.tiles, tile) : tile, work.place);
+      if (tile >= kAhead)
+        load_values(Config::kHasWindow ? tile_of(work.tiles, tile - kAhead) : tile - kAhead,
+                    dv_block, work.place);
     }
   }
 

@@ -19,29 +19,63 @@ struct ForwardWork {
   using Shape = HopperForwardShape<Config>;
 
   BlockPlace place;
+  //
+  // Laid out as emitted sources have it.
+  // clang-format off
   i64 first_row;    // within the slice (tile/query_tiles.cuh)
-  int score_tiles;  // key tiles of pass 1
-  int tiles;        // of pass 2
+  typename Select<Config::kHasWindow, VisitedTiles, int>::Type score_tiles;  // key tiles of pass 1
+  typename Select<Config::kHasWindow, VisitedTiles, int>::Type tiles;        // of pass 2
 
+  //
+  // clang-format on
   LSSAR_DEVICE ForwardWork(const AttentionParams& params, const BlockPlace& at) : place(at) {
     const i64 first = place.tile_idx * Shape::kWorkRows;
     first_row = first;
     if constexpr (Shape::kCluster > 1) first_row += cluster_rank() * Shape::kBlockRows;
-    const i64 keys = num_visible_keys<Config>(params, last_query(params, first + Shape::kWorkRows));
-    score_tiles = static_cast<int>(ceil_div(keys, Shape::kScoreCols));
-    tiles = static_cast<int>(ceil_div(keys, Shape::kBlockCols));
+    if constexpr (Config::kHasWindow) {
+      place_window(params, first);
+    } else {
+      const i64 keys =
+          num_visible_keys<Config>(params, last_query(params, first + Shape::kWorkRows));
+      score_tiles = static_cast<int>(ceil_div(keys, Shape::kScoreCols));
+      tiles = static_cast<int>(ceil_div(keys, Shape::kBlockCols));
+    }
+  }
+
+  LSSAR_DEVICE void place_window(const AttentionParams& params, i64 first) {
+    const VisibleKeys of_first = num_visible_keys<Config>(params, first_query(params, first));
+    const VisibleKeys of_last =
+        num_visible_keys<Config>(params, last_query(params, first + Shape::kWorkRows));
+    score_tiles = visited_tiles<Shape::kScoreCols>(of_first, of_last);
+    tiles = visited_tiles<Shape::kBlockCols>(of_first, of_last);
   }
 
   // kIsGeneral: whether some row of the tile sees few keys, in any block of the cluster. The first
   // query sees the fewest.
   LSSAR_DEVICE bool has_few_keys(const AttentionParams& params) const {
     const i64 first = place.tile_idx * Shape::kWorkRows;
+    if constexpr (Config::kHasWindow) return has_few_in_window(params, first);
     i64 query = first;
     if constexpr (Config::kPackGqa) {
       const typename Shape::QueryTiles tiles(params);
       query = tiles.rows(place, first / kWarpGroupRows).query(0);
     }
     return lssar_device::has_few_keys<Config>(num_visible_keys<Config>(params, query));
+  }
+
+  // The same with a window, in which any row may see the fewest.
+  LSSAR_DEVICE bool has_few_in_window(const AttentionParams& params, i64 first) const {
+    const i64 last = last_query(params, first + Shape::kWorkRows);
+#pragma unroll 1
+    for (i64 query = first_query(params, first); query <= last; ++query)
+      if (lssar_device::has_few_keys<Config>(num_visible_keys<Config>(params, query))) return true;
+    return false;
+  }
+
+  // kHasWindow: the query of the slice's row `first`.
+  LSSAR_DEVICE i64 first_query(const AttentionParams& params, i64 first) const {
+    if constexpr (!Config::kPackGqa) return first;
+    return typename Shape::QueryTiles(params).first_query(first / kWarpGroupRows);
   }
 
   // The last query among the slice's rows below `end`.

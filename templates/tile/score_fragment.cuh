@@ -42,12 +42,24 @@ LSSAR_DEVICE void spoil_scores(Fragment<kTiles>& s, u32 norms) {
 template <int kTiles>
 LSSAR_DEVICE void mask_window(Fragment<kTiles>& s, const VisibleKeys (&visible)[2], i64 first,
                               float value) {
-  const int tile = static_cast<int>(first);
+  // Counted from the lane's first key, so that each element's key is a constant.
+  const int lane_key = static_cast<int>(first) + fragment_col(0);
+  int always[2], begin[2];
+  u32 count[2];
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    always[half] = visible[half].always - lane_key;
+    begin[half] = visible[half].begin - lane_key;
+    count[half] = static_cast<u32>(visible[half].end - visible[half].begin);
+  }
 #pragma unroll
   for (int n = 0; n < kTiles; ++n)
 #pragma unroll
-    for (int e = 0; e < 4; ++e)
-      if (!visible[e / 2].has(tile + fragment_col(n) + e % 2)) s.at[n][e] = value;
+    for (int e = 0; e < 4; ++e) {
+      const int key = n * kTileCols + e % 2;
+      if (key >= always[e / 2] && static_cast<u32>(key - begin[e / 2]) >= count[e / 2])
+        s.at[n][e] = value;
+    }
 }
 
 // Writes `value` over elements of keys that a row does not see. `first` is the tile's first key.

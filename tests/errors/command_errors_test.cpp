@@ -103,10 +103,10 @@ TEST_F(CommandErrors, InvariantFixesTheOrderOfSums) {
   EXPECT_NE(tuned.err.find("invariant = true: not searched"), std::string::npos) << tuned.err;
 }
 
-TEST_F(CommandErrors, HopperRefusesAWindow) {
+TEST_F(CommandErrors, HopperRefusesToStaggerAWindow) {
   expect_failure(command_.run({"emit", "--window", "5,0", "--target", "sm_90a", "--schedule",
-                               R"({"variant": "hopper"})"}),
-                 2, "schedule.variant = hopper: not with problem.window_left");
+                               R"({"hopper": {"stagger": 2}})"}),
+                 2, "schedule.hopper.stagger = 2: with problem.window_left");
 }
 
 TEST_F(CommandErrors, UnknownTargetListsTheKnownOnes) {

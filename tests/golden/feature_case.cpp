@@ -32,7 +32,7 @@ constexpr LengthsKind kLengthsKinds[] = {
     {"batch", LengthsGiven::kInSizes}, {"fixed", LengthsGiven::kInProblem},
 };
 
-// Without windows and sequences, sm_90a has kernels of its own.
+// Without sequences, sm_90a has kernels of its own.
 constexpr FeatureDevice kDevices[] = {
     {"cpu", LSSAR_DEVICE_CPU, LSSAR_COMPILER_AUTO, ""},
     {"nvrtc_sm_80", LSSAR_DEVICE_VIRTUAL, LSSAR_COMPILER_NVRTC, "sm_80"},

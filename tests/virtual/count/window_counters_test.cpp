@@ -6,6 +6,7 @@
 
 #include "codegen/visible_keys.h"
 #include "runtime/multiply_adds.h"
+#include "score/score_text.h"
 #include "tests/virtual/count/counted_call.h"
 
 namespace lssar::test {
@@ -19,9 +20,9 @@ constexpr uint64_t kTileFlop = kTile * kTile * 2 * kDim;  // of a product
 
 class WindowCounters : public testing::Test {
  protected:
-  WindowCounters() {
+  explicit WindowCounters(const char* target = "sm_80") {
     VirtualOptions options;
-    options.target = *target_from_name("sm_80");
+    options.target = *target_from_name(target);
     options.count = true;
     device_ = make_virtual_device(options);
     engine_ = Engine::create({}, device_, nullptr);
@@ -84,6 +85,60 @@ TEST_F(WindowCounters, OnlyTilesWithAVisiblePairAreMultiplied) {
       std::to_string(static_cast<double>(tiles_ * kTile * kTile) / static_cast<double>(pairs_)));
 }
 
+class HopperWindowCounters : public WindowCounters {
+ protected:
+  HopperWindowCounters() : WindowCounters("sm_90a") {}
+
+  Schedule even_tiles(Pass pass, DqMode mode = DqMode::kSplit) const {
+    Schedule even = schedule(pass, mode);
+    EXPECT_EQ(even.variant, Variant::kHopper);
+    even.forward.stages = even.dkdv.stages = even.dq.stages = 2;
+    even.hopper.score_cols = kTile;
+    even.hopper.ping_pong = false;
+    even.hopper.producer_registers = even.hopper.consumer_registers = 0;
+    return even;
+  }
+};
+
+// The same tiles. Training has a fourth product, for X, and sums two kinds of weights by products
+// with ones; the forward adds up weights without products.
+TEST_F(HopperWindowCounters, OnlyTilesWithAVisiblePairAreMultiplied) {
+  count_pairs();
+  Call call(*engine_, problem_, kSizes);
+  call.run(Pass::kForward, even_tiles(Pass::kForward));
+  const uint64_t plain = flop_of("lssar_forward");
+  EXPECT_EQ(plain, tiles_ * kTileFlop * 3);
+  call.run(Pass::kForwardTrain, even_tiles(Pass::kForwardTrain));
+  EXPECT_EQ(flop_of("lssar_forward") - plain,
+            tiles_ * kTileFlop * 4 + tiles_ * kTileFlop * 2 * 8 / kDim);
+}
+
+TEST_F(HopperWindowCounters, OnlyTilesWithAVisiblePairAreMultipliedInTheBackward) {
+  count_pairs();
+  Call call(*engine_, problem_, kSizes);
+  call.run(Pass::kForwardTrain, even_tiles(Pass::kForwardTrain));
+  call.run(Pass::kBackward, even_tiles(Pass::kBackward));
+  EXPECT_EQ(flop_of("lssar_backward_dkdv"), tiles_ * kTileFlop * 4);
+  // A consumer multiplies dS' in two parts if one of its rows sees at most three keys.
+  EXPECT_EQ(flop_of("lssar_backward_dq"), tiles_ * kTileFlop * 3 + kTileFlop);
+}
+
+// Chunks begin at rows 0, 96, 192, 288 and 384. Of the seven query tiles five have such a row, at
+// their beginning or within, and visit seven of all eleven tiles. Without a divisor these show the
+// rounding of single weights, so both products of these tiles are done twice.
+TEST_F(HopperWindowCounters, WeightsOfFewKeysAreMultipliedInTwoParts) {
+  problem_.score = *parse_score("sigmoid");
+  problem_.p = 0;
+  problem_.window_left = -1;
+  problem_.window_sinks = 0;
+  problem_.chunk = 96;
+  count_pairs();
+  ASSERT_EQ(tiles_, 11u);
+  Call call(*engine_, problem_, kSizes);
+  call.run(Pass::kForward, even_tiles(Pass::kForward));
+  EXPECT_EQ(flop_of("lssar_forward"), (tiles_ + 7) * 2 * kTileFlop);
+}
+
 // The key tiles of a query tile are numbered without those that do not see it.
 TEST_F(WindowCounters, TheOrderedSumOfDqHasAsManyTurnsAsTiles) {
   count_pairs();
@@ -93,6 +148,15 @@ TEST_F(WindowCounters, TheOrderedSumOfDqHasAsManyTurnsAsTiles) {
   EXPECT_EQ(flop_of("lssar_backward_dkdv"), tiles_ * kTileFlop * 5 + kTileFlop);
   EXPECT_GE(counts_by_kernel(*device_)["lssar_backward_dkdv"].global_of(AccessKind::kAtomic).bytes,
             tiles_ * kTile * kDim * 4);
+}
+
+// So are those of Hopper, where the second part of dS' makes three products again.
+TEST_F(HopperWindowCounters, TheOrderedSumOfDqHasAsManyTurnsAsTiles) {
+  count_pairs();
+  Call call(*engine_, problem_, kSizes);
+  call.run(Pass::kForwardTrain, even_tiles(Pass::kForwardTrain, DqMode::kOrdered));
+  call.run(Pass::kBackward, even_tiles(Pass::kBackward, DqMode::kOrdered));
+  EXPECT_EQ(flop_of("lssar_backward_dkdv"), tiles_ * kTileFlop * 5 + 3 * kTileFlop);
 }
 
 // All windows lie behind the range of keys: of its two tiles, only that of the sinks is multiplied.
