@@ -103,8 +103,8 @@ class Context:
     def plan(self, key):
         """The plan of key = (training, dtype, head_dim, head_dim_v, heads, kv_heads, causal, p,
         offset, score, alignment), and behind it for calls of sequences True, the window, whether it
-        is invariant, and the dimension and the order of rotary positions; dtype one of _structs.DTYPE_*, score and window as _rules.score_of
-        and window_of say; not prepared."""
+        is invariant, and the dimension and the order of rotary positions; dtype one of
+        _structs.DTYPE_*, score and window as _rules.score_of and window_of say; not prepared."""
         plan = self._plans.get(key)
         if plan is None:
             with self._lock:

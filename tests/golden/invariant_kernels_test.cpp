@@ -254,8 +254,9 @@ TEST(InvariantGradients, DoNotDependOnTheBatch) {
   const auto first_half = [](const std::vector<float>& x) {
     return std::vector<float>(x.begin(), x.begin() + static_cast<int64_t>(x.size() / 2));
   };
+  const Sizes sizes = make_sizes(2, 4, 2, 70, 90);
   const Result<CapiOutputs> both =
-      run_capi(shared_context(), problem, make_sizes(2, 4, 2, 70, 90), {in.q, in.k, in.v, in.grad_o});
+      run_capi(shared_context(), problem, sizes, {in.q, in.k, in.v, in.grad_o});
   const Result<CapiOutputs> alone =
       run_capi(shared_context(), problem, make_sizes(1, 4, 2, 70, 90),
                {first_half(in.q), first_half(in.k), first_half(in.v), first_half(in.grad_o)});
