@@ -48,7 +48,7 @@ struct SampleConfig : SampleFunctions {
   static constexpr int kHeadDimVPadded = 48;
   static constexpr i64 kSeqQ = 0;
   static constexpr i64 kSeqK = 0;
-  static constexpr bool kHasLengths = false;
+  static constexpr bool kHasLengths = false, kIsInvariant = false;
   static constexpr bool kIsCausal = true, kHasWindow = false;
   static constexpr int kPower = 3;
   static constexpr float kOffset = 1.0f;

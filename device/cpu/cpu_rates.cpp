@@ -98,7 +98,9 @@ __attribute__((target("avx2"))) int64_t read_bytes(const char* from, size_t byte
   }
   const __m256i all =
       _mm256_xor_si256(_mm256_xor_si256(sums[0], sums[1]), _mm256_xor_si256(sums[2], sums[3]));
-  return _mm256_extract_epi64(all, 0);
+  int64_t words[4];
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(words), all);
+  return words[0];
 }
 
 // `multiply` does `flop` FLOP in each of kSums instructions of a step.

@@ -33,7 +33,7 @@ static int check_layout(const char* language) {
       OFFSET(lssar_context_info, device, 8),
       OFFSET(lssar_context_info, device_name, 16),
       OFFSET(lssar_context_info, cache_misses, 72),
-      SIZE_OF(lssar_problem, 160),
+      SIZE_OF(lssar_problem, 168),
       OFFSET(lssar_problem, passes, 8),
       OFFSET(lssar_problem, dtype, 12),
       OFFSET(lssar_problem, head_dim, 16),
@@ -56,6 +56,8 @@ static int check_layout(const char* language) {
       OFFSET(lssar_problem, prefix, 136),
       OFFSET(lssar_problem, chunk, 144),
       OFFSET(lssar_problem, invariant, 152),
+      OFFSET(lssar_problem, rotary_dim, 160),
+      OFFSET(lssar_problem, rotary_interleaved, 164),
       SIZE_OF(lssar_plan_options, 32),
       OFFSET(lssar_plan_options, tuning, 16),
       OFFSET(lssar_plan_options, determinism, 20),
@@ -93,7 +95,7 @@ static int check_layout(const char* language) {
       OFFSET(lssar_range, num_keys, 8),
       OFFSET(lssar_range, first_query, 16),
       OFFSET(lssar_range, num_queries, 24),
-      SIZE_OF(lssar_call, 472),
+      SIZE_OF(lssar_call, 496),
       OFFSET(lssar_call, sizes, 8),
       OFFSET(lssar_call, q, 48),
       OFFSET(lssar_call, o, 144),
@@ -112,6 +114,8 @@ static int check_layout(const char* language) {
       OFFSET(lssar_call, cu_seqlens_q, 424),
       OFFSET(lssar_call, seqused_k, 448),
       OFFSET(lssar_call, total_k, 464),
+      OFFSET(lssar_call, rotary_cos, 472),
+      OFFSET(lssar_call, rotary_positions, 488),
   };
   int differences = 0;
   size_t i;
