@@ -64,6 +64,46 @@ TEST_P(PassNoAllocation, InExecute) {
   EXPECT_GE(device->num_launches_, 4);
 }
 
+// One query against a cache, and a batch of caches that have lengths of their own.
+TEST(NoAllocation, InDecoding) {
+  for (const bool varlen : {false, true}) {
+    auto device = std::make_shared<SilentDevice>();
+    EngineOptions options;
+    options.cache.directory = "none";
+    const std::shared_ptr<Engine> engine =
+        Engine::create(options, device, std::make_shared<FakeCompiler>());
+    Problem problem;
+    problem.causal = true;
+    problem.heads = problem.kv_heads = 2;
+    problem.varlen = varlen;
+    PlanOptions plan_options;
+    plan_options.passes = {Pass::kForward};
+    const auto plan = Plan::create(engine, problem, plan_options);
+    ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+    ASSERT_TRUE((*plan)->prepare().ok());
+    DevicePtr next = 1 << 20;
+    Tensors tensors;
+    tensors.q = contiguous_tensor(next, 2, 1, 64);
+    tensors.o = contiguous_tensor(next += 1 << 20, 2, 1, 64);
+    tensors.k = contiguous_tensor(next += 1 << 20, 2, 40, 64);
+    tensors.v = contiguous_tensor(next += 1 << 20, 2, 40, 64);
+    const Workspace workspace{next += 1 << 20, 1 << 20};
+    const Sizes sizes{3, 2, 2, 1, 40};
+    const int32_t used[3] = {40, 7, 0};
+    Sequences sequences;
+    sequences.seqused_k = used;
+    const int before = num_allocations();
+    const Status status =
+        varlen ? (*plan)->execute_sequences(Pass::kForward, sizes, sequences, tensors, workspace,
+                                            nullptr)
+               : (*plan)->execute(Pass::kForward, sizes, tensors, workspace, nullptr);
+    const int made = num_allocations() - before;
+    EXPECT_EQ(made, 0) << (varlen ? "caches" : "one length");
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    EXPECT_GE(device->num_launches_, 2);
+  }
+}
+
 TEST(NoAllocation, InEncodingTensorMaps) {
   RecordDevice device(*target_from_name("sm_90a"));
   const std::unique_ptr<DeviceModule> module = std::move(device.load({})).value();

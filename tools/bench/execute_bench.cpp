@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -14,6 +15,8 @@ namespace {
 constexpr int64_t kHeads = 16;
 constexpr int64_t kLength = 1024;
 constexpr int64_t kHeadDim = 64;
+constexpr int64_t kCacheLength = 4096;  // keys of a decode
+constexpr int64_t kEntries = 8;         // of a batch of caches
 constexpr size_t kElemBytes = 2;  // bf16
 
 struct Deleter {
@@ -21,9 +24,16 @@ struct Deleter {
   void operator()(lssar_plan* plan) const { lssar_plan_destroy(plan); }
 };
 
-// A prepared plan of all passes, and a call whose buffers the record device never touches.
+enum class Calls {
+  kTraining,  // all passes
+  kDecode,    // one query of each head against a cache
+  kCaches,    // the same for a batch, each of whose caches has its own length
+};
+
+// A prepared plan, and a call whose buffers the record device never touches.
 class RecordedPlan {
  public:
+  explicit RecordedPlan(Calls calls) : calls_(calls) {}
   ~RecordedPlan() {
     plan_.reset();
     for (void* buffer : buffers_) (void)lssar_buffer_free(context_.get(), buffer);
@@ -54,7 +64,10 @@ class RecordedPlan {
   bool open_plan() {
     lssar_problem problem = {};
     problem.struct_size = sizeof problem;
-    problem.passes = LSSAR_PASS_FORWARD | LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD;
+    problem.passes = LSSAR_PASS_FORWARD;
+    if (calls_ == Calls::kTraining)
+      problem.passes |= LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD;
+    problem.varlen = calls_ == Calls::kCaches ? 1 : 0;
     problem.dtype = LSSAR_DTYPE_BF16;
     problem.head_dim = kHeadDim;
     problem.heads = kHeads;
@@ -69,15 +82,38 @@ class RecordedPlan {
 
   bool open_call() {
     call_.struct_size = sizeof call_;
-    call_.sizes = {1, kHeads, kHeads, kLength, kLength};
-    for (lssar_tensor* tensor : {&call_.q, &call_.k, &call_.v, &call_.o, &call_.grad_o,
-                                 &call_.grad_q, &call_.grad_k, &call_.grad_v}) {
-      tensor->strides[0] = kHeads * kLength * kHeadDim;
-      tensor->strides[1] = kLength * kHeadDim;
-      tensor->strides[2] = kHeadDim;
-      tensor->data = allocate(kHeads * kLength * kHeadDim * kElemBytes);
-      if (tensor->data == nullptr) return false;
-    }
+    const bool is_training = calls_ == Calls::kTraining;
+    const int64_t batch = calls_ == Calls::kCaches ? kEntries : 1;
+    const int64_t queries = is_training ? kLength : 1;
+    const int64_t keys = is_training ? kLength : kCacheLength;
+    call_.sizes = {batch, kHeads, kHeads, queries, keys};
+    for (lssar_tensor* tensor : {&call_.q, &call_.o, &call_.grad_o, &call_.grad_q})
+      if (!open_tensor(tensor, batch, queries)) return false;
+    for (lssar_tensor* tensor : {&call_.k, &call_.v, &call_.grad_k, &call_.grad_v})
+      if (!open_tensor(tensor, batch, keys)) return false;
+    return calls_ == Calls::kCaches ? open_caches() : open_workspace();
+  }
+
+  bool open_tensor(lssar_tensor* tensor, int64_t batch, int64_t length) {
+    tensor->strides[0] = kHeads * length * kHeadDim;
+    tensor->strides[1] = length * kHeadDim;
+    tensor->strides[2] = kHeadDim;
+    tensor->data = allocate(batch * kHeads * length * kHeadDim * kElemBytes);
+    return tensor->data != nullptr;
+  }
+
+  bool open_caches() {
+    call_.seqused_k = static_cast<int32_t*>(allocate(kEntries * sizeof(int32_t)));
+    call_.total_q = kEntries;
+    call_.total_k = kEntries * kCacheLength;
+    if (lssar_plan_varlen_sizes(plan(), &call_.sizes, call_.total_q, call_.total_k,
+                                &call_.workspace_bytes, nullptr) != LSSAR_STATUS_OK)
+      return false;
+    call_.workspace = allocate(call_.workspace_bytes);
+    return true;
+  }
+
+  bool open_workspace() {
     lssar_saved_sizes saved = {};
     if (lssar_plan_saved_sizes(plan(), &call_.sizes, &saved) != LSSAR_STATUS_OK) return false;
     if (lssar_plan_workspace_size(plan(), &call_.sizes, &call_.workspace_bytes) !=
@@ -98,6 +134,7 @@ class RecordedPlan {
     return buffer;
   }
 
+  const Calls calls_;
   std::unique_ptr<lssar_context, Deleter> context_;
   std::unique_ptr<lssar_plan, Deleter> plan_;
   std::vector<void*> buffers_;
@@ -106,17 +143,18 @@ class RecordedPlan {
 
 using Execute = lssar_status (*)(const lssar_plan*, const lssar_call*);
 
-// What the benchmarks of a target share. Its kernels are compiled once.
+// What the benchmarks of a target's calls share. Its kernels are compiled once.
 struct Target {
-  explicit Target(const char* name) : is_open(recorded.open(name, &detail)) {}
+  Target(const char* name, Calls calls) : recorded(calls), is_open(recorded.open(name, &detail)) {}
   std::string detail;
   RecordedPlan recorded;
   const bool is_open;
 };
 
-void execute(benchmark::State& state, Execute function, const char* target_name) {
-  static std::map<std::string, Target> targets;
-  const Target& target = targets.try_emplace(target_name, target_name).first->second;
+void execute(benchmark::State& state, Execute function, const char* target_name, Calls calls) {
+  static std::map<std::pair<std::string, Calls>, Target> targets;
+  const Target& target =
+      targets.try_emplace({target_name, calls}, target_name, calls).first->second;
   if (!target.is_open) {
     state.SkipWithError(target.detail.c_str());
     return;
@@ -133,13 +171,15 @@ void execute(benchmark::State& state, Execute function, const char* target_name)
 
 int main(int argc, char** argv) {
   for (const char* target : {"sm_80", "sm_90a"}) {
-    const auto add = [target](const char* pass, Execute function) {
+    const auto add = [target](const char* pass, Execute function, Calls calls = Calls::kTraining) {
       const std::string name = std::string("execute/") + pass + "/" + target;
-      benchmark::RegisterBenchmark(name.c_str(), execute, function, target);
+      benchmark::RegisterBenchmark(name.c_str(), execute, function, target, calls);
     };
     add("forward", lssar_execute_forward);
     add("forward_train", lssar_execute_forward_train);
     add("backward", lssar_execute_backward);
+    add("decode", lssar_execute_forward, Calls::kDecode);
+    add("decode_of_caches", lssar_execute_forward, Calls::kCaches);
   }
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
