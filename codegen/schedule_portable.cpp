@@ -221,16 +221,11 @@ void choose_portable(Schedule& schedule, const Problem& problem, const Target& t
 namespace {
 
 // With problem.invariant: fields that decide the order of sums, or the polynomial of softplus, have
-// their defaults. A tuning record that is chosen for some sizes only would otherwise change bits.
+// their defaults.
 Breach check_portable_order(const Refuse& refuse, const Schedule& schedule, const Problem& problem,
                    const Target& target) {
-  const auto check = [&](const char* field, const auto& value, const auto& allowed) -> Breach {
-    if (value == allowed) return {};
-    return refuse(field, value, [&] {
-      return fmt::format(
-          "allowed is {} with problem.invariant, because the bits of results depend on it",
-          allowed);
-    });
+  const auto check = [&](const char* field, const auto& value, const auto& allowed) {
+    return check_fixed(refuse, field, value, allowed);
   };
   const auto check_tiling = [&](const TilingRules& rules, const Tiling& tiling,
                                 const Tiling& allowed) -> Breach {

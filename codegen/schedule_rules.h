@@ -3,6 +3,8 @@
 // Threads: pure functions.
 #pragma once
 
+#include <fmt/format.h>
+
 #include "base/status.h"
 #include "codegen/breach.h"
 #include "codegen/problem.h"
@@ -17,6 +19,19 @@ inline constexpr Refuse kQuietly(Reasons::kLeftOut);
 // Refuses `bytes` of shared memory if a block of the target may not have that many. `tiling` names
 // the tiling that needs them.
 Breach check_shared(const Refuse& refuse, const char* tiling, int bytes, const Target& target);
+
+// Refuses another value than `allowed` of a field that decides the bits of results. Such fields are
+// fixed with problem.invariant: a tuning record that is chosen for some sizes only would otherwise
+// change bits.
+template <class Value>
+Breach check_fixed(const Refuse& refuse, const char* field, const Value& value,
+                   const Value& allowed) {
+  if (value == allowed) return {};
+  return refuse(field, value, [&] {
+    return fmt::format(
+        "allowed is {} with problem.invariant, because the bits of results depend on it", allowed);
+  });
+}
 
 void choose_portable(Schedule& schedule, const Problem& problem, const Target& target);
 Breach check_portable(const Refuse& refuse, const Schedule& schedule, const Problem& problem,

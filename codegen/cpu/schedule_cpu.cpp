@@ -64,18 +64,12 @@ int default_panel_keys(const Target& target) {
 }
 
 // With problem.invariant: fields that decide the order of sums, or the polynomial of softplus, have
-// their defaults. A tuning record that is chosen for some sizes only would otherwise change bits.
-// rows and kept_keys of a forward change none.
+// their defaults. rows and kept_keys of a forward change no bits.
 Breach check_order(const Refuse& refuse, const Schedule& schedule, const Problem& problem,
                    const Target& target) {
   const bool is_backward = problem.pass == Pass::kBackward;
-  const auto check = [&](const char* field, const auto& value, const auto& allowed) -> Breach {
-    if (value == allowed) return {};
-    return refuse(field, value, [&] {
-      return fmt::format(
-          "allowed is {} with problem.invariant, because the bits of results depend on it",
-          allowed);
-    });
+  const auto check = [&](const char* field, const auto& value, const auto& allowed) {
+    return check_fixed(refuse, field, value, allowed);
   };
   LSSAR_RETURN_IF_BROKEN(
       check("cpu.panel_keys", schedule.cpu.panel_keys, default_panel_keys(target)));

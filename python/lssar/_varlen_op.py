@@ -33,7 +33,7 @@ class Lengths(NamedTuple):
     cu_k: Optional[torch.Tensor]
     used_q: Optional[torch.Tensor]
     used_k: Optional[torch.Tensor]
-    # Of calls whose sequences have the lengths of the tensors: rotary positions, float32.
+    # Tables of rotary positions, float32. Only calls whose sequences fill the tensors have them.
     cos: Optional[torch.Tensor] = None
     sin: Optional[torch.Tensor] = None
 

@@ -183,26 +183,8 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
   }
 
   LSSAR_DEVICE bool has_residual(const Item& item) const {
-    if constexpr (Config::kHasWindow) return has_residual_in_window(item);
+    if constexpr (Config::kHasWindow) return this->has_residual_in_window(item);
     return num_grad_parts<Config>(num_visible_keys<Config>(params, item.first_query)) > 1;
-  }
-
-  // The same in all warps of all consumers, because it depends on the item only.
-  LSSAR_DEVICE bool has_residual_in_window(const Item& item) const {
-    bool has_few = false;
-#pragma unroll
-    for (int col = 0; col < Shape::kBlockCols; col += kWarpThreads) {
-      const i64 keys = num_visible_keys<Config>(params, i64{item.first_query} + col + lane_index());
-      has_few |= keys > 0 && num_grad_parts<Config>(keys) > 1;
-    }
-    return !warp_all(!has_few);
-  }
-
-  // kHasWindow: whether some query of the item misses a key of the consumer. Keys past the end are
-  // missed, so that all consumers mask an item that has a residual.
-  LSSAR_DEVICE bool hides_keys(const Work& work, const Item& item) const {
-    const VisibleKeys common = common_keys(item.keys_of_first(params), item.keys_of_last(params));
-    return uniform(!common.has_all(i64{work.first_key} + group_row0(), kWarpGroupRows));
   }
 
   // kHasWindow: clears those of the consumer's keys and values that no row of the call sees.
@@ -416,7 +398,7 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
 #pragma unroll 1
     for (Item item = Item(params, work).as_uniform(); item.is_valid(); item.advance(params, work)) {
       if constexpr (Config::kHasWindow)
-        unmasked = item.first_query + (hides_keys(work, item) ? 1 : 0);
+        unmasked = item.first_query + (this->hides_keys(work, item, group_row0()) ? 1 : 0);
       Scores s, d;
       wait_stage();
       start_scores<kWithDk>(s, d);

@@ -84,6 +84,26 @@ struct DkdvKeyRows : DkdvQueryPart<Config> {
     }
   }
 
+  // kHasWindow: whether the item has a residual: the same in all warps of all consumers, because it
+  // depends on the item only.
+  LSSAR_DEVICE bool has_residual_in_window(const DkdvItem<Config>& item) const {
+    bool has_few = false;
+#pragma unroll
+    for (int col = 0; col < HopperDkdvShape<Config>::kBlockCols; col += kWarpThreads) {
+      const i64 keys = num_visible_keys<Config>(params, i64{item.first_query} + col + lane_index());
+      has_few |= keys > 0 && num_grad_parts<Config>(keys) > 1;
+    }
+    return !warp_all(!has_few);
+  }
+
+  // kHasWindow: whether some query of the item misses a key of the consumer, whose first one is row
+  // row0 of the tile. Keys past the end are missed, so that all consumers mask an item that has a
+  // residual.
+  LSSAR_DEVICE bool hides_keys(const Work& work, const DkdvItem<Config>& item, int row0) const {
+    const VisibleKeys common = common_keys(item.keys_of_first(params), item.keys_of_last(params));
+    return uniform(!common.has_all(i64{work.first_key} + row0, kWarpGroupRows));
+  }
+
   // kHasWindow: clears the weights and gradients of keys outside of a query's window, in the
   // 8-query tiles from first_tile to end_tile. `first_query` is the first of the item.
   template <bool kWithDk, int kTiles>

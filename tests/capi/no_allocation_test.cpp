@@ -24,22 +24,30 @@ Tensor next_tensor(DevicePtr* next, int64_t dim) {
   return contiguous_tensor(*next, 2, 40, dim);
 }
 
+// A prepared plan, whose launches the device counts.
+std::unique_ptr<Plan> prepared_plan(std::shared_ptr<SilentDevice> device, Problem problem,
+                                          Pass pass) {
+  EngineOptions options;
+  options.cache.directory = "none";
+  const std::shared_ptr<Engine> engine =
+      Engine::create(options, std::move(device), std::make_shared<FakeCompiler>());
+  problem.causal = true;
+  problem.heads = problem.kv_heads = 2;
+  PlanOptions plan_options;
+  plan_options.passes = {pass};
+  auto plan = Plan::create(engine, problem, plan_options);
+  EXPECT_TRUE(plan.ok()) << plan.status().to_string();
+  if (!plan.ok()) return nullptr;
+  EXPECT_TRUE((*plan)->prepare().ok());
+  return std::move(*plan);
+}
+
 class PassNoAllocation : public testing::TestWithParam<Pass> {};
 
 TEST_P(PassNoAllocation, InExecute) {
   auto device = std::make_shared<SilentDevice>();
-  EngineOptions options;
-  options.cache.directory = "none";
-  const std::shared_ptr<Engine> engine =
-      Engine::create(options, device, std::make_shared<FakeCompiler>());
-  Problem problem;
-  problem.causal = true;
-  problem.heads = problem.kv_heads = 2;
-  PlanOptions plan_options;
-  plan_options.passes = {GetParam()};
-  const auto plan = Plan::create(engine, problem, plan_options);
-  ASSERT_TRUE(plan.ok()) << plan.status().to_string();
-  ASSERT_TRUE((*plan)->prepare().ok());
+  const auto plan = prepared_plan(device, Problem(), GetParam());
+  ASSERT_NE(plan, nullptr);
 
   const Sizes sizes{1, 2, 2, 40, 40};
   DevicePtr next = 1 << 20;
@@ -56,7 +64,7 @@ TEST_P(PassNoAllocation, InExecute) {
   for (const int misalignment : {0, 2}) {  // either kernel of the plan
     tensors.q.data += misalignment;
     const int before = num_allocations();
-    const Status status = (*plan)->execute(GetParam(), sizes, tensors, workspace, nullptr);
+    const Status status = plan->execute(GetParam(), sizes, tensors, workspace, nullptr);
     const int made = num_allocations() - before;
     ASSERT_TRUE(status.ok()) << status.to_string();
     EXPECT_EQ(made, 0);
@@ -68,19 +76,10 @@ TEST_P(PassNoAllocation, InExecute) {
 TEST(NoAllocation, InDecoding) {
   for (const bool varlen : {false, true}) {
     auto device = std::make_shared<SilentDevice>();
-    EngineOptions options;
-    options.cache.directory = "none";
-    const std::shared_ptr<Engine> engine =
-        Engine::create(options, device, std::make_shared<FakeCompiler>());
     Problem problem;
-    problem.causal = true;
-    problem.heads = problem.kv_heads = 2;
     problem.varlen = varlen;
-    PlanOptions plan_options;
-    plan_options.passes = {Pass::kForward};
-    const auto plan = Plan::create(engine, problem, plan_options);
-    ASSERT_TRUE(plan.ok()) << plan.status().to_string();
-    ASSERT_TRUE((*plan)->prepare().ok());
+    const auto plan = prepared_plan(device, problem, Pass::kForward);
+    ASSERT_NE(plan, nullptr);
     DevicePtr next = 1 << 20;
     Tensors tensors;
     tensors.q = contiguous_tensor(next, 2, 1, 64);
@@ -94,9 +93,9 @@ TEST(NoAllocation, InDecoding) {
     sequences.seqused_k = used;
     const int before = num_allocations();
     const Status status =
-        varlen ? (*plan)->execute_sequences(Pass::kForward, sizes, sequences, tensors, workspace,
+        varlen ? plan->execute_sequences(Pass::kForward, sizes, sequences, tensors, workspace,
                                             nullptr)
-               : (*plan)->execute(Pass::kForward, sizes, tensors, workspace, nullptr);
+               : plan->execute(Pass::kForward, sizes, tensors, workspace, nullptr);
     const int made = num_allocations() - before;
     EXPECT_EQ(made, 0) << (varlen ? "caches" : "one length");
     ASSERT_TRUE(status.ok()) << status.to_string();

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -20,6 +22,15 @@ inline std::vector<double> widened(const std::vector<float>& values) {
 }
 
 // Every kind but kGauss, which other tests have.
+// Bit by bit, so that 0 and -0 differ, and so do NaNs with other bits.
+inline size_t num_different(const std::vector<float>& a, const std::vector<float>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  size_t count = 0;
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    count += std::memcmp(&a[i], &b[i], sizeof(float)) != 0;
+  return count;
+}
+
 inline constexpr InputKind kSpecialKinds[] = {
     InputKind::kPeaky, InputKind::kClustered, InputKind::kOpposed,
     InputKind::kTies,  InputKind::kNearTies,  InputKind::kZeros,

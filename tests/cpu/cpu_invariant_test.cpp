@@ -40,15 +40,6 @@ std::vector<float> rows_of(const std::vector<float>& all, const Rows& rows) {
   return part;
 }
 
-// Bit by bit, so that 0 and -0 differ, and so do NaNs with other bits.
-size_t num_different(const std::vector<float>& a, const std::vector<float>& b) {
-  EXPECT_EQ(a.size(), b.size());
-  size_t count = 0;
-  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i)
-    count += std::memcmp(&a[i], &b[i], sizeof(float)) != 0;
-  return count;
-}
-
 struct Case {
   Problem problem;
   std::string target;
@@ -59,6 +50,7 @@ struct Case {
 struct Entry {
   std::vector<float> o, stats, unrounded_o, saved_x;
 };
+using lssar::num_different;
 size_t num_different(const Entry& a, const Entry& b) {
   return num_different(a.o, b.o) + num_different(a.stats, b.stats) +
          num_different(a.unrounded_o, b.unrounded_o) + num_different(a.saved_x, b.saved_x);

@@ -75,14 +75,7 @@ std::vector<float> rows_of(const std::vector<float>& all, int64_t length, int64_
   return part;
 }
 
-// Bit by bit, so that 0 and -0 differ.
-size_t num_different(const std::vector<float>& a, const std::vector<float>& b) {
-  EXPECT_EQ(a.size(), b.size());
-  size_t count = 0;
-  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i)
-    count += std::memcmp(&a[i], &b[i], sizeof(float)) != 0;
-  return count;
-}
+using lssar::num_different;
 size_t num_different(const Entry& a, const Entry& b) {
   return num_different(a.o, b.o) + num_different(a.o_train, b.o_train) +
          num_different(a.stats, b.stats);

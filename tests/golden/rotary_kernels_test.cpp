@@ -37,7 +37,7 @@ CapiOptions all_passes(Layout layout = Layout::kContiguous) {
   return options;
 }
 
-// Of 16-bit problems: on Hopper maps describe the rotated tensors.
+// For 16-bit problems, whose Hopper kernels read rotated q and k by tensor maps.
 CapiOptions small(Layout layout) {
   CapiOptions options = all_passes(layout);
   options.schedule_json = small_tiles();
