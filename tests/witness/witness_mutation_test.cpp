@@ -105,11 +105,14 @@ TEST_P(WitnessMutationTest, RemovedSynchronisationIsFoundOut) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, WitnessMutationTest,
-                         testing::Values(Subject{"cooperative",
-                                                 "cooperative fp16 MN-major, cluster 1x2", 75},
+                         testing::Values(Subject{"gemms", "cooperative fp16 MN-major, cluster 1x2",
+                                                 75},
                                          Subject{"multistage", "multistage fp16", 75},
-                                         Subject{"pingpong", "pingpong bf16, cluster 2x1", 70}),
-                         [](const auto& p) { return std::string(p.param.program); });
+                                         Subject{"gemms", "pingpong bf16, cluster 2x1", 70}),
+                         [](const auto& p) {
+                           const std::string name = p.param.name;
+                           return name.substr(0, name.find(' '));
+                         });
 
 }  // namespace
 }  // namespace lssar::test

@@ -82,8 +82,7 @@ TEST_P(WitnessTest, EveryCaseIsExactAndOnlyItsBugsAreReported) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, WitnessTest,
-                         testing::Values("atoms", "cooperative", "multistage", "pingpong",
-                                         "pipelines", "tutorials"),
+                         testing::Values("atoms", "gemms", "multistage", "pipelines", "tutorials"),
                          [](const auto& p) { return std::string(p.param); });
 
 }  // namespace
