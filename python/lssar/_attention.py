@@ -177,7 +177,7 @@ def _as_sequences(q, k, v, causal, p, offset, layout, score, sink, window, invar
         raise TypeError(f"q: a DTensor; must be a plain tensor for {what}")
     if rotary is not None:
         _rotary.check(*rotary, q)
-        _rotary.check_lengths(rotary[0], q.shape[2], k.shape[2])
+        _rules.check_rotary_lengths(rotary[0].shape[0], q.shape[2], k.shape[2])
     if q.dtype == torch.float64:
         if invariant:
             raise TypeError(

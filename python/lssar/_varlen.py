@@ -123,11 +123,8 @@ def varlen_attention(
         raise TypeError("cu_seqlens_k: None; must be a torch.Tensor [sequences + 1]")
     max_q = _longest("max_seqlen_q", max_seqlen_q, cu_seqlens_q)
     max_k = _longest("max_seqlen_k", max_seqlen_k, cu_seqlens_k)
-    if has_rotary and rotary_cos.shape[0] < max_k:
-        raise ValueError(
-            f"rotary_cos: {rotary_cos.shape[0]} positions; must be at least {max_k}, the most keys that "
-            "a sequence may have (max_seqlen_k)"
-        )
+    if has_rotary:
+        _rules.check_rotary_sequences(rotary_cos.shape[0], max_k)
     sequences = (cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k)
     lengths = Lengths(batch, max_q, max_k, *sequences, rotary_cos, rotary_sin)
     options = options._replace(offset=float(offset), rotary_interleaved=rotary_interleaved)
