@@ -145,8 +145,8 @@ void write_window_constants(SourceWriter& out, const Problem& problem) {
 }
 
 void write_rotary_constants(SourceWriter& out, const Problem& problem) {
-  if (problem.rotary_dim == 0) return;
   out.constant("int", "kRotaryDim", number(problem.rotary_dim));
+  if (problem.rotary_dim == 0) return;
   out.constant("bool", "kRotaryInterleaved", boolean(problem.rotary_interleaved));
 }
 
@@ -266,6 +266,11 @@ void write_sequence_call(SourceWriter& out, const std::vector<Step>& steps, size
     out.line("lssar_device::$call$(params);", {{"call", step.call}});
   } else if (step.launch.grid_rows == GridRows::kHeads) {
     out.line("lssar_device::$call$_of_sequences(params);", {{"call", step.call}});
+  } else if (step.launch.rotation != Rotation::kNone) {
+    out.line("lssar_device::RotaryParams own;");
+    out.line("if (lssar_device::enter_rotary_sequence<$i$>(own, params))",
+             {{"i", number(static_cast<int64_t>(i))}});
+    out.line("  lssar_device::$call$(own);", {{"call", step.call}});
   } else {
     const bool is_shared = !step.shared_bytes.empty();
     out.line("$where$lssar_device::AttentionParams own;",
@@ -276,6 +281,14 @@ void write_sequence_call(SourceWriter& out, const std::vector<Step>& steps, size
               {"shared", boolean(is_shared)}});
     out.line("  lssar_device::$call$(own);", {{"call", step.call}});
   }
+}
+
+// The argument of a launch's kernel.
+const char* params_type(const Problem& problem, const LaunchStep& launch) {
+  const bool is_rotation = launch.rotation != Rotation::kNone;
+  if (problem.varlen) return is_rotation ? "RotarySequencesParams" : "SequencesParams";
+  if (is_rotation) return "RotaryParams";
+  return launch.maps.empty() ? "AttentionParams" : "TmaParams";
 }
 
 void write_entries(SourceWriter& out, const Problem& problem, const std::vector<Step>& steps) {
@@ -293,6 +306,9 @@ void write_entries(SourceWriter& out, const Problem& problem, const std::vector<
   if (problem.rotary_dim != 0)
     out.line("static_assert(sizeof(RotaryParams) == $bytes$, \"laid out as the host does\");",
              {{"bytes", number(sizeof(lssar_device::RotaryParams))}});
+  if (problem.rotary_dim != 0 && problem.varlen)
+    out.line("static_assert(sizeof(RotarySequencesParams) == $bytes$, \"as on the host\");",
+             {{"bytes", number(sizeof(lssar_device::RotarySequencesParams))}});
   for (const Step& step : steps)
     if (!step.shared_bytes.empty())
       out.line("static_assert($device$ == $host$, \"as the host launches it\");",
@@ -309,10 +325,7 @@ void write_entries(SourceWriter& out, const Problem& problem, const std::vector<
     out.open("    $entry$(const $qualifier$lssar_device::$type$ params)",
              {{"entry", step.launch.entry},
               {"qualifier", has_maps || problem.varlen ? "LSSAR_GRID_CONSTANT " : ""},
-              {"type", problem.varlen                            ? "SequencesParams"
-                       : has_maps                                ? "TmaParams"
-                       : step.launch.rotation != Rotation::kNone ? "RotaryParams"
-                                                                 : "AttentionParams"}});
+              {"type", params_type(problem, step.launch)}});
     if (problem.varlen) {
       write_sequence_call(out, steps, i);
     } else {

@@ -105,9 +105,6 @@ Status check_rotary(const Problem& problem) {
     return out_of_range("rotary_dim", problem.rotary_dim,
                         fmt::format("even numbers from 0 to head_dim = {}", problem.head_dim));
   }
-  if (problem.varlen)
-    return unsupported(
-        fmt::format("rotary_dim = {}: not with varlen; allowed is 0", problem.rotary_dim));
   if (!is_of_range(problem.pass)) return {};
   return unsupported(
       fmt::format("pass = {}: not with rotary_dim; allowed are forward, forward-train and backward",

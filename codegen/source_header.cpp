@@ -109,7 +109,7 @@ void write_launches(SourceWriter& out, const std::vector<Step>& steps) {
   out.line("// its tensor maps in the order of the kernel's enum of maps):");
   if (std::any_of(steps.begin(), steps.end(),
                   [](const Step& step) { return step.launch.rotation != Rotation::kNone; }))
-    out.line("// The rotations take one RotaryParams by value.");
+    out.line("// The rotations take one RotaryParams by value, or RotarySequencesParams.");
   for (const Step& step : steps) {
     const int shared_bytes = step.launch.shared_bytes;
     out.line("//   $entry$: $rows$ $kind$ of a head per block, $threads$ threads$shared$",

@@ -141,8 +141,9 @@ std::vector<Step> with_rotations(const Problem& problem, std::vector<Step> steps
     step.launch.rotation = what;
     return step;
   };
-  steps.insert(steps.begin(), {rotation(Rotation::kQ, "lssar_rotate_q", GridRows::kQueries),
-                               rotation(Rotation::kK, "lssar_rotate_k", GridRows::kKeys)});
+  const auto first = steps.begin() + (problem.varlen ? 1 : 0);  // behind the order of sequences
+  steps.insert(first, {rotation(Rotation::kQ, "lssar_rotate_q", GridRows::kQueries),
+                       rotation(Rotation::kK, "lssar_rotate_k", GridRows::kKeys)});
   if (problem.pass != Pass::kBackward) return steps;
   steps.push_back(rotation(Rotation::kGradQ, "lssar_rotate_grad_q", GridRows::kQueries));
   steps.push_back(rotation(Rotation::kGradK, "lssar_rotate_grad_k", GridRows::kKeys));
@@ -202,7 +203,9 @@ std::vector<std::string> template_roots(const Problem& problem, const Schedule& 
       problem.dtype == DType::kFp32 ? "templates/tile/mma32.cuh" : "templates/tile/mma16.cuh",
       "templates/kernels/key_norms.cuh"};
   if (problem.varlen) roots.push_back("templates/kernels/order_sequences.cuh");
-  if (problem.rotary_dim != 0) roots.push_back("templates/kernels/rotate.cuh");
+  if (problem.rotary_dim != 0)
+    roots.push_back(problem.varlen ? "templates/kernels/rotate_sequences.cuh"
+                                   : "templates/kernels/rotate.cuh");
   if (problem.pass != Pass::kBackward) {
     const bool is_range = is_of_range(problem.pass);
     roots.push_back(schedule.variant == Variant::kHopper ? "templates/kernels/hopper_forward.cuh"

@@ -123,7 +123,8 @@ Status check_sizes(const Problem& problem, const Sizes& sizes) {
     return invalid_argument(fmt::format("sizes.kv_heads = {}: must divide sizes.heads = {}",
                                         sizes.kv_heads, sizes.heads));
   }
-  if (problem.rotary_dim != 0 && sizes.seq_q > sizes.seq_k) {
+  // Sequences of their own lengths are checked one by one.
+  if (problem.rotary_dim != 0 && !problem.varlen && sizes.seq_q > sizes.seq_k) {
     return invalid_argument(fmt::format(
         "sizes.seq_q = {}: allowed with rotary_dim are 0 to seq_k = {}, because query i stands at "
         "position i + seq_k - seq_q",
@@ -137,13 +138,17 @@ Status check_sizes(const Problem& problem, const Sizes& sizes) {
                      sizes.seq_q);
 }
 
+Status check_rotary_positions(const Problem& problem, const Sizes& sizes, const Tensors& tensors) {
+  if (problem.rotary_dim == 0 ||
+      (tensors.rotary_positions >= sizes.seq_k && tensors.rotary_positions <= kMaxSize))
+    return {};
+  return invalid_argument(fmt::format("rotary_positions = {}: allowed are seq_k = {} to {}",
+                                      tensors.rotary_positions, sizes.seq_k, kMaxSize));
+}
+
 Status check_tensors(const Problem& problem, const Schedule& schedule, const Sizes& sizes,
                      const Tensors& tensors, const Workspace& workspace, size_t workspace_needed) {
-  if (problem.rotary_dim != 0 &&
-      (tensors.rotary_positions < sizes.seq_k || tensors.rotary_positions > kMaxSize)) {
-    return invalid_argument(fmt::format("rotary_positions = {}: allowed are seq_k = {} to {}",
-                                        tensors.rotary_positions, sizes.seq_k, kMaxSize));
-  }
+  LSSAR_RETURN_IF_ERROR(check_rotary_positions(problem, sizes, tensors));
   const Result<SavedBytes> saved = saved_bytes(problem, schedule, sizes);
   LSSAR_RETURN_IF_ERROR(saved.status());
   return check_operands(

@@ -51,9 +51,11 @@ struct Tensors {
 struct TensorShapes {
   int64_t batch_q = 0, heads = 0, rows_q = 0;
   int64_t batch_k = 0, kv_heads = 0, rows_k = 0;
+  int64_t positions = 0;  // what the call reads of tables of angles
 };
 inline TensorShapes shapes_of(const Sizes& sizes) {
-  return {sizes.batch, sizes.heads, sizes.seq_q, sizes.batch, sizes.kv_heads, sizes.seq_k};
+  return {sizes.batch,    sizes.heads, sizes.seq_q, sizes.batch,
+          sizes.kv_heads, sizes.seq_k, sizes.seq_k};
 }
 
 struct Workspace {
@@ -80,6 +82,9 @@ Status check_sizes(const Problem& problem, const Sizes& sizes);
 // REQUIRES: check_sizes(problem, sizes).ok().
 Status check_tensors(const Problem& problem, const Schedule& schedule, const Sizes& sizes,
                      const Tensors& tensors, const Workspace& workspace, size_t workspace_needed);
+
+// kInvalidArgument: fewer rotary positions than a sequence may have keys.
+Status check_rotary_positions(const Problem& problem, const Sizes& sizes, const Tensors& tensors);
 
 // The largest alignment in bytes that every data pointer and every relevant stride has: from the
 // element size up to 16, or 0 if a pointer is not even aligned to its elements.

@@ -9,10 +9,12 @@
 
 #include "runtime/executor.h"
 #include "templates/kernels/params.cuh"
+#include "templates/kernels/rotary_params.cuh"
 
 namespace lssar {
 namespace {
 
+using lssar_device::RotarySequencesParams;
 using lssar_device::SequenceLaunch;
 using lssar_device::SequencesParams;
 
@@ -85,15 +87,15 @@ class DeviceSequences {
   Status prepare() {
     const int64_t total_q = shapes_.batch_q * shapes_.rows_q;
     const int64_t total_k = shapes_.batch_k * shapes_.rows_k;
-    LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout,
+    LSSAR_ASSIGN_OR_RETURN(layout_,
                            layout_of(call_.problem, call_.schedule, call_.sizes, total_q, total_k));
     const Tables tables = tables_of(call_.sizes);
-    const size_t needed = tables.total_bytes + layout.total_bytes;
+    const size_t needed = tables.total_bytes + layout_.total_bytes;
     if (call_.workspace.bytes < needed) {
       return invalid_argument(fmt::format("workspace_bytes = {}: this call needs {} or more",
                                           call_.workspace.bytes, needed));
     }
-    set_params(tables, layout);
+    set_params(tables);
     assert(steps_.size() <= lssar_device::kMaxSequenceLaunches &&
            "more launches than kernels know");
     for (size_t i = 0; i < steps_.size(); ++i) {
@@ -104,25 +106,38 @@ class DeviceSequences {
   }
 
   Status launch(Device& device, const std::vector<StepFunction>& functions, Stream stream) const {
+    RotarySequencesParams rotary = {params_, {}};
     for (size_t i = 0; i < steps_.size(); ++i) {
       if (blocks_[i] == 0) continue;
       LaunchConfig config;
       config.grid[0] = blocks_[i];
       config.block[0] = static_cast<uint32_t>(steps_[i].threads);
       config.shared_bytes = static_cast<uint32_t>(steps_[i].shared_bytes);
+      const void* params = &params_;
+      size_t params_bytes = sizeof(params_);
+      if (steps_[i].rotation != Rotation::kNone) {
+        rotary.rotary = rotary_params(steps_[i].rotation, call_of(call_.tensors), shapes_);
+        params = &rotary;
+        params_bytes = sizeof(rotary);
+      }
       LSSAR_RETURN_IF_ERROR(
-          device.launch(*functions[i].function, config, &params_, sizeof(params_), stream));
+          device.launch(*functions[i].function, config, params, params_bytes, stream));
     }
     return {};
   }
 
  private:
-  void set_params(const Tables& tables, const WorkspaceLayout& layout) {
+  // The call with `tensors`; its workspace is the part behind the tables.
+  CheckedCall call_of(const Tensors& tensors) const {
+    return {call_.problem, call_.sizes, tensors,
+            call_.workspace.data + tables_of(call_.sizes).total_bytes, layout_};
+  }
+
+  void set_params(const Tables& tables) {
     const Sequences& sequences = call_.sequences;
     const DevicePtr workspace = call_.workspace.data;
     const auto table = [&](size_t offset) { return reinterpret_cast<int*>(workspace + offset); };
-    params_.attention = attention_params(
-        {call_.problem, call_.sizes, call_.tensors, workspace + tables.total_bytes, layout});
+    params_.attention = attention_params(call_of(rotated_tensors(call_of(call_.tensors), shapes_)));
     params_.cu_seqlens_q = sequences.cu_seqlens_q;
     params_.cu_seqlens_k = sequences.cu_seqlens_k;
     params_.seqused_q = sequences.seqused_q;
@@ -148,6 +163,7 @@ class DeviceSequences {
   const std::vector<LaunchStep>& steps_;
   const SequencesCall& call_;
   const TensorShapes shapes_;
+  WorkspaceLayout layout_;
   SequencesParams params_ = {};
   std::array<uint32_t, lssar_device::kMaxSequenceLaunches> blocks_ = {};
 };

@@ -353,7 +353,9 @@ Status Engine::execute_sequences(const PreparedKernel& kernel, const Sizes& size
     return invalid_argument("problem.varlen = false: such a kernel takes no calls with lengths");
   LSSAR_RETURN_IF_ERROR(check_sizes(problem, sizes));
   LSSAR_RETURN_IF_ERROR(check_totals(sequences));
-  if (host_reads_lengths(*device_)) LSSAR_RETURN_IF_ERROR(check_sequences(sizes, sequences));
+  LSSAR_RETURN_IF_ERROR(check_rotary_positions(problem, sizes, tensors));
+  if (host_reads_lengths(*device_))
+    LSSAR_RETURN_IF_ERROR(check_sequences(problem, sizes, sequences));
   const TensorShapes shapes = shapes_of(sizes, sequences);
   LSSAR_ASSIGN_OR_RETURN(
       const SavedBytes saved,

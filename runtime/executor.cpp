@@ -43,17 +43,6 @@ class CallMaps {
   int count_ = 0;
 };
 
-// The call as kernels after the rotations see it: q and k are in the workspace.
-Tensors rotated_tensors(const CheckedCall& call) {
-  Tensors tensors = call.tensors;
-  if (call.problem.rotary_dim == 0) return tensors;
-  const Sizes& s = call.sizes;
-  const int64_t dim = call.problem.head_dim;
-  tensors.q = contiguous_tensor(call.workspace + call.layout.rotated_q, s.heads, s.seq_q, dim);
-  tensors.k = contiguous_tensor(call.workspace + call.layout.rotated_k, s.kv_heads, s.seq_k, dim);
-  return tensors;
-}
-
 void set_range(lssar_device::AttentionParams& params, const Sizes& sizes) {
   const KeyRange& range = sizes.range;
   params.first_key = range.first_key;
@@ -143,10 +132,21 @@ lssar_device::AttentionParams attention_params(const CheckedCall& call) {
   return params;
 }
 
-lssar_device::RotaryParams rotary_params(Rotation rotation, const CheckedCall& call) {
-  const Tensors rotated = rotated_tensors(call);
+Tensors rotated_tensors(const CheckedCall& call, const TensorShapes& shapes) {
+  Tensors tensors = call.tensors;
+  if (call.problem.rotary_dim == 0) return tensors;
+  const auto in_workspace = [&](size_t offset, int64_t heads, int64_t rows) {
+    return contiguous_tensor(call.workspace + offset, heads, rows, call.problem.head_dim);
+  };
+  tensors.q = in_workspace(call.layout.rotated_q, shapes.heads, shapes.rows_q);
+  tensors.k = in_workspace(call.layout.rotated_k, shapes.kv_heads, shapes.rows_k);
+  return tensors;
+}
+
+lssar_device::RotaryParams rotary_params(Rotation rotation, const CheckedCall& call,
+                                         const TensorShapes& shapes) {
+  const Tensors rotated = rotated_tensors(call, shapes);
   const bool is_of_keys = rotation == Rotation::kK || rotation == Rotation::kGradK;
-  const Sizes& sizes = call.sizes;
   lssar_device::RotaryParams params{};
   if (rotation == Rotation::kQ || rotation == Rotation::kK) {
     params.from = tensor_ref(is_of_keys ? call.tensors.k : call.tensors.q);
@@ -156,9 +156,9 @@ lssar_device::RotaryParams rotary_params(Rotation rotation, const CheckedCall& c
   }
   params.cos = reinterpret_cast<const float*>(call.tensors.rotary_cos);
   params.sin = reinterpret_cast<const float*>(call.tensors.rotary_sin);
-  params.rows = is_of_keys ? sizes.seq_k : sizes.seq_q;
-  params.first_position = sizes.seq_k - params.rows;
-  params.heads = static_cast<int>(is_of_keys ? sizes.kv_heads : sizes.heads);
+  params.rows = is_of_keys ? shapes.rows_k : shapes.rows_q;
+  params.first_position = shapes.rows_k - params.rows;
+  params.heads = static_cast<int>(is_of_keys ? shapes.kv_heads : shapes.heads);
   return params;
 }
 
@@ -213,7 +213,8 @@ Status launch_steps(Device& device, const std::vector<LaunchStep>& steps,
     return launch_config(steps[i], call.sizes, num_sms, functions[i].resident_clusters);
   };
   const CallWork work(multiply_adds(call.problem, call.sizes));
-  const Tensors tensors = rotated_tensors(call);
+  const TensorShapes shapes = shapes_of(call.sizes);
+  const Tensors tensors = rotated_tensors(call, shapes);
   const CheckedCall rotated = {call.problem, call.sizes, tensors, call.workspace, call.layout};
   // Compute every grid and map first, so that an error in sizes or strides leaves nothing half
   // launched.
@@ -232,7 +233,7 @@ Status launch_steps(Device& device, const std::vector<LaunchStep>& steps,
       if (config.grid[0] == 0) continue;
       const DeviceFunction& function = *functions[i].function;
       if (steps[i].rotation != Rotation::kNone) {
-        const lssar_device::RotaryParams rotary = rotary_params(steps[i].rotation, call);
+        const lssar_device::RotaryParams rotary = rotary_params(steps[i].rotation, call, shapes);
         LSSAR_RETURN_IF_ERROR(device.launch(function, config, &rotary, sizeof(rotary), stream));
         continue;
       }

@@ -17,8 +17,15 @@
 namespace lssar {
 
 lssar_device::AttentionParams attention_params(const CheckedCall& call);
-// REQUIRES: a rotation other than kNone.
-lssar_device::RotaryParams rotary_params(Rotation rotation, const CheckedCall& call);
+
+// The call's tensors as kernels after the rotations see them: q and k are in the workspace,
+// contiguous and in the shapes of the call's. Without rotary positions they are the call's.
+Tensors rotated_tensors(const CheckedCall& call, const TensorShapes& shapes);
+
+// What a rotation turns of all rows. REQUIRES: a rotation other than kNone; call.tensors as the
+// caller gave them.
+lssar_device::RotaryParams rotary_params(Rotation rotation, const CheckedCall& call,
+                                         const TensorShapes& shapes);
 
 // The launch of a step on a device of `num_sms`. The grid is 0 if there are no rows. A persistent
 // kernel gets no more blocks than run at once. kInvalidArgument beyond 2^31 - 1 blocks.

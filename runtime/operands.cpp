@@ -50,7 +50,7 @@ Operand of_heads(const char* name, DevicePtr data, int64_t heads, bool written) 
   return operand;
 }
 
-// What a call reads of a table of angles: a row for each key.
+// What a call reads of a table of angles.
 Operand of_positions(const char* name, DevicePtr data, int64_t rows, int64_t pairs) {
   Operand operand = bytes_at(name, data, static_cast<size_t>(pairs), false);
   operand.sizes[2] = rows;
@@ -174,8 +174,8 @@ Operands list_operands(const Problem& problem, const TensorShapes& shapes, const
     list.add(of_heads("grad_sink", tensors.grad_sink, shapes.heads, true));
   if (problem.rotary_dim != 0) {
     const int64_t pairs = problem.rotary_dim / 2;
-    list.add(of_positions("rotary_cos", tensors.rotary_cos, shapes.rows_k, pairs));
-    list.add(of_positions("rotary_sin", tensors.rotary_sin, shapes.rows_k, pairs));
+    list.add(of_positions("rotary_cos", tensors.rotary_cos, shapes.positions, pairs));
+    list.add(of_positions("rotary_sin", tensors.rotary_sin, shapes.positions, pairs));
   }
   list.add(bytes_at("workspace", workspace, workspace_bytes, true));
   return list;

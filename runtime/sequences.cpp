@@ -1,6 +1,7 @@
 #include "runtime/sequences.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <numeric>
 
@@ -14,6 +15,7 @@
 #include "runtime/executor.h"
 #include "runtime/multiply_adds.h"
 #include "templates/kernels/params.cuh"
+#include "templates/kernels/rotary_params.cuh"
 
 namespace lssar {
 namespace {
@@ -62,6 +64,23 @@ Status check_lengths(const char* which, int64_t batch, int64_t most, int64_t tot
   return {};
 }
 
+// Query i stands at position i + keys - queries, which must not be below 0.
+Status check_positions(const Sizes& sizes, const Sequences& sequences) {
+  for (int64_t b = 0; b < sizes.batch; ++b) {
+    const int64_t queries =
+        rows_of(b, sequences.cu_seqlens_q, sequences.seqused_q, sizes.seq_q).length;
+    const int64_t keys =
+        rows_of(b, sequences.cu_seqlens_k, sequences.seqused_k, sizes.seq_k).length;
+    if (queries > keys) {
+      return invalid_argument(fmt::format(
+          "sequence {} has {} queries and {} keys: allowed with rotary_dim are 0 to {} queries, "
+          "because query i stands at position i + keys - queries",
+          b, queries, keys, keys));
+    }
+  }
+  return {};
+}
+
 Tensor part_of(const Tensor& tensor, const Rows& rows, int elem_bytes) {
   if (tensor.data == 0) return tensor;
   Tensor part = tensor;
@@ -78,15 +97,23 @@ struct SequenceEntry {
   double work;
 };
 
+// The arguments of a sequence's rotations, in the order of Rotation.
+constexpr int kNumRotations = 4;
+using RotationsOfSequence = std::array<lssar_device::RotaryParams, kNumRotations>;
+constexpr std::array<Rotation, kNumRotations> kRotations = {Rotation::kQ, Rotation::kK,
+                                                            Rotation::kGradQ, Rotation::kGradK};
+
 // Offsets in a call's workspace of what all sequences share. Their own parts follow.
 struct TableLayout {
-  size_t entries = 0, order = 0, parts = 0, sink_sums = 0, total_bytes = 0;
+  size_t entries = 0, rotations = 0, order = 0, parts = 0, sink_sums = 0, total_bytes = 0;
 };
 
 TableLayout table_layout(const Problem& problem, const Sizes& sizes) {
   const auto batch = static_cast<size_t>(sizes.batch);
   TableLayout layout;
-  layout.order = layout.entries + aligned_part(batch * sizeof(SequenceEntry));
+  layout.rotations = layout.entries + aligned_part(batch * sizeof(SequenceEntry));
+  const size_t rotations = problem.rotary_dim == 0 ? 0 : batch * sizeof(RotationsOfSequence);
+  layout.order = layout.rotations + aligned_part(rotations);
   layout.parts = layout.order + aligned_part(batch * sizeof(int32_t));
   layout.sink_sums = layout.parts + aligned_part(batch * sizeof(LaunchPart));
   const bool has_sink = reads_sink(problem) && problem.pass == Pass::kBackward;
@@ -212,10 +239,13 @@ class HostSequences {
     int64_t num_turns = 1;
     LSSAR_RETURN_IF_ERROR(for_each([&](int64_t b, const Sizes& sizes, const WorkspaceLayout& layout,
                                        DevicePtr workspace) -> Status {
-      const Tensors tensors = tensors_of(b);
+      const Tensors given = tensors_of(b);
+      const CheckedCall call = {call_.problem, sizes, given, workspace, layout};
+      const Tensors tensors = rotated_tensors(call, shapes_of(sizes));
       const SliceTurns turns(sizes, layout);
       entries[b] = {attention_params({call_.problem, sizes, tensors, workspace, layout}), sizes,
                     turns, multiply_adds(call_.problem, sizes)};
+      if (call_.problem.rotary_dim != 0) set_rotations(b, call);
       all_work += entries[b].work;
       num_turns = std::max(num_turns, (turns.slices + turns.of_turn - 1) / turns.of_turn);
       return {};
@@ -231,6 +261,19 @@ class HostSequences {
       }
     }
     return {};
+  }
+
+  void set_rotations(int64_t b, const CheckedCall& call) const {
+    RotationsOfSequence& rotations = at<RotationsOfSequence>(table_.rotations)[b];
+    for (size_t i = 0; i < rotations.size(); ++i)
+      rotations[i] = rotary_params(kRotations[i], call, shapes_of(call.sizes));
+  }
+
+  // What the kernel of a step gets of sequence b.
+  const void* params_of(const LaunchStep& step, int64_t b) const {
+    if (step.rotation == Rotation::kNone) return &at<const SequenceEntry>(table_.entries)[b].params;
+    const auto at_rotation = std::find(kRotations.begin(), kRotations.end(), step.rotation);
+    return &at<const RotationsOfSequence>(table_.rotations)[b][at_rotation - kRotations.begin()];
   }
 
   // The longest sequence last, because a launch begins its last parts first. Threads then end at
@@ -263,7 +306,7 @@ class HostSequences {
         config = entry.turns.part(step, whole, first);
       }
       end += config.grid[0];
-      parts()[i] = {&entry.params, end, config.first_block};
+      parts()[i] = {params_of(step, order[i]), end, config.first_block};
     }
     return end;
   }
@@ -340,11 +383,12 @@ Status check_totals(const Sequences& sequences) {
   return sequences.cu_seqlens_k == nullptr ? Status() : check_total("k", sequences.total_k);
 }
 
-Status check_sequences(const Sizes& sizes, const Sequences& sequences) {
+Status check_sequences(const Problem& problem, const Sizes& sizes, const Sequences& sequences) {
   LSSAR_RETURN_IF_ERROR(check_lengths("q", sizes.batch, sizes.seq_q, sequences.total_q,
                                       sequences.cu_seqlens_q, sequences.seqused_q));
-  return check_lengths("k", sizes.batch, sizes.seq_k, sequences.total_k, sequences.cu_seqlens_k,
-                       sequences.seqused_k);
+  LSSAR_RETURN_IF_ERROR(check_lengths("k", sizes.batch, sizes.seq_k, sequences.total_k,
+                                      sequences.cu_seqlens_k, sequences.seqused_k));
+  return problem.rotary_dim == 0 ? Status() : check_positions(sizes, sequences);
 }
 
 Result<size_t> sequences_workspace_bytes(const Problem& problem, const Schedule& schedule,

@@ -53,9 +53,9 @@ void add_lengths(const Sizes& sizes, const Sequences& sequences, Operands& opera
 bool host_reads_lengths(const Device& device);
 
 // kInvalidArgument names the first entry that is negative, beyond the tensor, below the entry
-// before it, or makes a sequence too long. REQUIRES: check_sizes, check_totals and
-// host_reads_lengths.
-Status check_sequences(const Sizes& sizes, const Sequences& sequences);
+// before it, or makes a sequence too long; with rotary positions also the first sequence with more
+// queries than keys. REQUIRES: check_sizes, check_totals and host_reads_lengths.
+Status check_sequences(const Problem& problem, const Sizes& sizes, const Sequences& sequences);
 
 // kInvalidArgument: a number of rows below 0 or above 2^31 - 1. `which` is "q" or "k".
 Status check_total(const char* which, int64_t total);

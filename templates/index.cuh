@@ -18,7 +18,7 @@
 #include "templates/kernels/hopper_forward.cuh"
 #include "templates/kernels/key_norms.cuh"
 #include "templates/kernels/order_sequences.cuh"
-#include "templates/kernels/rotate.cuh"
+#include "templates/kernels/rotate_sequences.cuh"
 #include "templates/ptx/wgmma_sample.cuh"
 #include "templates/tile/mma16.cuh"
 #include "templates/tile/mma32.cuh"
@@ -80,6 +80,8 @@ struct SampleHalf : SampleConfig<Fp16, TileMma16<Fp16>, true, true> {
 };
 struct SampleSequences : SampleHalf {
   static constexpr bool kHasLengths = true;
+  static constexpr int kRotaryDim = 16;
+  static constexpr bool kRotaryInterleaved = false;
 };
 // Every limit of a window. A causal mask is a kWindowRight of 0 there.
 template <class Base>
@@ -259,6 +261,14 @@ extern "C" __global__ void __launch_bounds__(64)
     lssar_index_range(const lssar_device::AttentionParams params) {
   lssar_device::row_sums<lssar_device::SampleRange<true>>(params);
   lssar_device::weighted_sum<lssar_device::SampleRange<false>>(params);
+}
+
+extern "C" __global__ void __launch_bounds__(128) lssar_index_rotary_sequences(
+    const LSSAR_GRID_CONSTANT lssar_device::RotarySequencesParams params) {
+  using lssar_device::SampleSequences;
+  lssar_device::RotaryParams own;
+  if (lssar_device::enter_rotary_sequence<SampleSequences, 1>(own, params))
+    lssar_device::rotate<SampleSequences>(own);
 }
 
 template <int kStage>

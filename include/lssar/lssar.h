@@ -259,7 +259,8 @@ typedef struct lssar_problem {
   /* Rotary positions (docs/rotary.md). Key j stands at position j, and query i at position
    * i + seq_k - seq_q. Of a row at position m, pair c of columns (x, y) becomes
    * (x cos - y sin, y cos + x sin), with cos = call.rotary_cos[m, c] and sin likewise. Other
-   * columns stay. Not with varlen, and not with passes over ranges of keys. */
+   * columns stay. With varlen, positions and lengths are those of the row's own sequence. Not with
+   * passes over ranges of keys. */
   int32_t rotary_dim;         /* the first columns of q and k: even, 2 to head_dim; 0: none */
   int32_t rotary_interleaved; /* pair c is columns 2c and 2c + 1 (1), or c and c + rotary_dim / 2 */
 } lssar_problem;
@@ -343,8 +344,8 @@ typedef struct lssar_plan_options {
 
 /* Checks the problem and chooses schedules. `options` may be NULL. *plan is NULL on failure.
  * INVALID_ARGUMENT: a field out of its range, or an illegal schedule. UNSUPPORTED: varlen,
- * rotary_dim or invariant with passes over ranges of keys; rotary_dim with varlen; a newer
- * version's field that is set. OUT_OF_MEMORY. */
+ * rotary_dim or invariant with passes over ranges of keys; a newer version's field that is set.
+ * OUT_OF_MEMORY. */
 LSSAR_API lssar_status lssar_plan_create(lssar_context* context, const lssar_problem* problem,
                                          const lssar_plan_options* options,
                                          lssar_plan** plan) LSSAR_NOEXCEPT;
@@ -490,8 +491,8 @@ typedef struct lssar_call {
   const int32_t* seqused_k;
   int64_t total_q, total_k;
   /* Only with problem.rotary_dim: float32, contiguous, aligned to 4 bytes. The backward needs those
-   * of its forward_train. Then seq_q is at most seq_k, and q, k and their gradients are those
-   * before the rotation. */
+   * of its forward_train. Then no call or sequence has more queries than keys, and q, k and their
+   * gradients are those before the rotation. */
   const float* rotary_cos;
   const float* rotary_sin;
   int64_t rotary_positions; /* at least seq_k; up to 2^31 - 1 */
@@ -530,11 +531,11 @@ LSSAR_API lssar_status lssar_execute_backward(const lssar_plan* plan,
  * tensors, row_stats included, hold sequence after sequence, each as a call of batch 1 with its
  * queries would. The part of sequence b begins behind the rows before it, whether used or not.
  * The arrays are in memory of the device. cu_seqlens must not decrease and must stay within total_q
- * or total_k, and no length may be above that of `sizes`. On the cpu and virtual devices
- * INVALID_ARGUMENT names the entry that breaks this. A GPU reads the arrays when the call runs; if
- * an entry breaks this, nothing is computed, and no other memory is touched. Row sums and weighted
- * sums take no sequences, and `range` is ignored. A row's bits do not depend on the other
- * sequences, unless dq_mode is atomic. */
+ * or total_k, and no length may be above that of `sizes`. With rotary_dim no sequence may have more
+ * queries than keys. On the cpu and virtual devices INVALID_ARGUMENT names the entry that breaks
+ * this. A GPU reads the arrays when the call runs; if an entry breaks this, nothing is computed,
+ * and no other memory is touched. Row sums and weighted sums take no sequences, and `range` is
+ * ignored. A row's bits do not depend on the other sequences, unless dq_mode is atomic. */
 
 /* Keys in ranges: the forward's two passes one by one, with errors as above, so that keys may be
  * split over GPUs (context parallelism), calls (ring attention) or streams (few queries, many

@@ -76,7 +76,7 @@ def attention(
             lssar.rotary_tables makes them. The first 2 n columns of q and k are turned in the call,
             and their gradients back. Key j stands at position j, and query i at position
             i + length_k - length_q, so length_q is at most length_k, and that at most `positions`.
-            The tables have no gradients. Not for nested tensors.
+            The tables have no gradients. Positions in nested tensors are those in the entry.
         rotary_interleaved: pair c is columns 2 c and 2 c + 1; else c and c + n.
 
     Returns [batch, heads, length_q, dv] in the dtype of q, laid out in memory as q is: as
@@ -159,11 +159,9 @@ def _as_sequences(q, k, v, causal, p, offset, layout, score, sink, window, invar
     if rotary is not None:
         what = "attention with rotary positions"
     if _jagged.has_any(q, k, v):
-        if rotary is not None:
-            raise TypeError("q: a nested tensor; must be a plain one with rotary_cos")
         is_transposed = layout == "blhd"
         q, k, v = (x.transpose(1, 2) for x in (q, k, v)) if is_transposed else (q, k, v)
-        o = _jagged.attention(q, k, v, causal, p, offset, score, sink, window, invariant)
+        o = _jagged.attention(q, k, v, causal, p, offset, score, sink, window, invariant, rotary)
         return o.transpose(1, 2) if is_transposed else o
     if has_torch_function((q, k, v, sink)):
         options = {"causal": causal, "p": p, "offset": offset, "layout": layout, "score": score}
@@ -179,7 +177,7 @@ def _as_sequences(q, k, v, causal, p, offset, layout, score, sink, window, invar
         raise TypeError(f"q: a DTensor; must be a plain tensor for {what}")
     if rotary is not None:
         _rotary.check(*rotary, q)
-        _rotary.check_lengths(rotary[0], q.shape[2], k.shape[2])
+        _rules.check_rotary_lengths(rotary[0].shape[0], q.shape[2], k.shape[2])
     if q.dtype == torch.float64:
         if invariant:
             raise TypeError(

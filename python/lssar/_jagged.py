@@ -56,8 +56,9 @@ def _int32(x):
     return None if x is None else x.to(torch.int32)
 
 
-def attention(q, k, v, causal, p, offset, score, sink, window=(), invariant=False):
-    """[batch, heads, j, dim], with the offsets of q. `window`: as _rules.window_of says."""
+def attention(q, k, v, causal, p, offset, score, sink, window=(), invariant=False, rotary=None):
+    """[batch, heads, j, dim], with the offsets of q. `window`: as _rules.window_of says. `rotary`:
+    None, or the tables and whether pairs are neighbours."""
     from ._varlen import varlen_attention  # which needs _attention
 
     _check(q, k, v)
@@ -66,9 +67,13 @@ def attention(q, k, v, causal, p, offset, score, sink, window=(), invariant=Fals
     starts_k = starts_q if k.offsets() is q.offsets() else _int32(k.offsets())
     # The longest entry is not looked up: all rows are a bound that costs nothing.
     most = (rows[0].shape[0], rows[1].shape[0])
+    cos, sin, interleaved = rotary or (None, None, False)
+    if isinstance(cos, torch.Tensor) and cos.dim() == 2:  # entries that have positions
+        most = (most[0], min(most[1], cos.shape[0]))
     used = {"seqused_q": _int32(q.lengths()), "seqused_k": _int32(k.lengths())}
     options = {"causal": causal, "p": p, "offset": offset, "score": score or None, "sink": sink}
     options |= {"invariant": invariant, **_rules.window_options(window)}
+    options |= {"rotary_cos": cos, "rotary_sin": sin, "rotary_interleaved": interleaved}
     o = varlen_attention(*rows, starts_q, starts_k, *most, **options, **used)
     nested = torch.nested.nested_tensor_from_jagged(o, offsets=q.offsets(), lengths=q.lengths())
     return nested.transpose(1, 2)

@@ -46,14 +46,40 @@ def checked_sink(sink, heads, score, p, offset):
     return sink
 
 
-def later_attributes(window, invariant):
-    """What a call says of its window, and whether it is invariant. Programs that were exported by
-    versions without them say nothing, and so do calls without them."""
+def checked_rotary(cos, sin, interleaved, head_dim):
+    """The tables, whose gradient is 0, or None."""
+    _rules.flag("rotary_interleaved", interleaved)
+    if cos is None and sin is None and not interleaved:
+        return None
+    for name, x in (("rotary_cos", cos), ("rotary_sin", sin)):
+        if x is None:
+            raise TypeError(
+                f"{name}: None; must be an array, as the other table is, or rotary_interleaved is, given"
+            )
+    cos, sin = jnp.asarray(cos), jnp.asarray(sin)
+    for name, x in (("rotary_cos", cos), ("rotary_sin", sin)):
+        if x.dtype.name != "float32":
+            raise TypeError(f"{name}: dtype {x.dtype}; must be float32")
+    _rules.check_rotary_shapes(cos.shape, sin.shape, head_dim)
+    return jax.lax.stop_gradient((cos, sin))
+
+
+def later_attributes(window, invariant, rotary_interleaved=None):
+    """What a call says of its window, whether it is invariant, and of its rotary positions (None:
+    none). Programs that were exported by versions without them say nothing, and so do calls without
+    them."""
     attributes = {"window": ",".join(str(number) for number in window)} if window else {}
+    if rotary_interleaved is not None:
+        attributes["rotary_interleaved"] = np.int32(rotary_interleaved)
     return attributes | ({"invariant": np.int32(1)} if invariant else {})
 
 
-def plan_of(frame, is_training, device_type, tensors, sizes, varlen=False):
+def set_rotary(call, cos, sin):
+    """From the buffers of both tables."""
+    call.rotary_cos, call.rotary_sin, call.rotary_positions = cos[0], sin[0], cos[2][0]
+
+
+def plan_of(frame, is_training, device_type, tensors, sizes, varlen=False, rotary_dim=0):
     """The prepared plan of a call. `tensors`: buffers by their names in lssar_call. `varlen`: whether
     it is a call of sequences."""
     _, dtype, (*_, head_dim) = tensors["q"]
@@ -70,8 +96,10 @@ def plan_of(frame, is_training, device_type, tensors, sizes, varlen=False):
     problem = (_OF_XLA[dtype], *dims, causal, p, offset, score)
     ordinal = frame.device_ordinal() if device_type == "cuda" else 0
     key = (is_training, *problem, alignment)
-    if varlen or window or invariant:
+    if varlen or window or invariant or rotary_dim:
         key += (varlen, window, invariant)
+    if rotary_dim:
+        key += (rotary_dim, bool(frame.scalar(b"rotary_interleaved", ctypes.c_int32)))
     plan = _plans.plan(device_type, ordinal, key)
     plan.prepare()
     return plan

@@ -13,8 +13,8 @@ from . import _jax_call, _plans, _rules, _structs
 PREFIX = "lssar_varlen_"
 _SAVED = "saved"
 # Operands and results of each call, in their order. Behind these operands come the arrays of lengths
-# that the call has, then a sink if there is one, then zeros for results: rows that are in no sequence
-# keep them.
+# that the call has, then a sink and tables of rotary positions if there are any, then zeros for
+# results: rows that are in no sequence keep them.
 INPUTS = {
     "forward": ("q", "k", "v"),
     "forward_train": ("q", "k", "v"),
@@ -45,6 +45,7 @@ class _Options(NamedTuple):
     score: str
     window: Sequence[int]  # as _rules.window_of says
     invariant: bool
+    rotary_interleaved: Optional[bool]  # None: no rotary positions
 
 
 def varlen_attention(
@@ -67,6 +68,9 @@ def varlen_attention(
     prefix: int = 0,
     chunk: int = 0,
     invariant: bool = False,
+    rotary_cos: "Optional[jax.typing.ArrayLike]" = None,
+    rotary_sin: "Optional[jax.typing.ArrayLike]" = None,
+    rotary_interleaved: bool = False,
 ) -> jax.Array:
     """lssar.jax.attention over sequences that are packed one after another, differentiable once in
     reverse mode.
@@ -74,8 +78,9 @@ def varlen_attention(
     As lssar.varlen_attention of the package: q [total_q, heads, d], k [total_k, kv_heads, d], v
     [total_k, kv_heads, dv], of one dtype; returns [total_q, heads, dv]. cu_seqlens_* [sequences + 1]
     and seqused_* [sequences] are int32 arrays, and may be traced. max_seqlen_* are Python ints: at
-    least the length of the longest sequence; None, for any length, costs next to nothing. Rows that
-    are in no sequence, and their gradients, are 0.
+    least the length of the longest sequence; None, for any length, costs next to nothing. rotary_* are
+    as for lssar.jax.attention, with positions in each sequence; there are as many as max_seqlen_k, or
+    as the longest sequence has keys. Rows that are in no sequence, and their gradients, are 0.
 
     Raises TypeError or ValueError, which name the argument, and LssarError for a score function that
     is wrong. Wrong lengths come as XLA's errors when the computation runs; on a GPU they give 0.
@@ -86,14 +91,20 @@ def varlen_attention(
     _check(q, k, v)
     lengths = _checked_lengths(cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k)
     sink = _jax_call.checked_sink(sink, q.shape[1], score, p, float(offset))
+    rotary = _jax_call.checked_rotary(rotary_cos, rotary_sin, rotary_interleaved, q.shape[2])
     most = [
         _rules.longest(name, given, x.shape[0])
         for name, given, x in (("max_seqlen_q", max_seqlen_q, q), ("max_seqlen_k", max_seqlen_k, k))
     ]
     window = _rules.window_of(window_size, window_sinks, prefix, chunk)
     invariant = _rules.flag("invariant", invariant)
-    options = _Options(*most, causal, p, float(offset), score, window, invariant)
-    return _attention(q, k, v, sink, lengths, options)
+    if rotary is not None and max_seqlen_k is None:
+        most[1] = min(most[1], rotary[0].shape[0])  # sequences that have positions
+    elif rotary is not None:
+        _rules.check_rotary_sequences(rotary[0].shape[0], most[1])
+    interleaved = rotary_interleaved if rotary is not None else None
+    options = _Options(*most, causal, p, float(offset), score, window, invariant, interleaved)
+    return _attention(q, k, v, sink, rotary, lengths, options)
 
 
 def _check(q, k, v):
@@ -122,9 +133,10 @@ def _checked_lengths(*arrays):
 # ---- The function and its gradient
 
 
-def _call(name, results, inputs, lengths, sink, options, zeros):
+def _call(name, results, inputs, lengths, sink, rotary, options, zeros):
     """`zeros`: how many of the first results begin as zeros."""
-    named = {**lengths._asdict(), "sink": sink}
+    cos, sin = rotary or (None, None)
+    named = {**lengths._asdict(), "sink": sink, "rotary_cos": cos, "rotary_sin": sin}
     more = {n: x for n, x in named.items() if x is not None}
     operands = [*inputs, *more.values()]
     aliases = {len(operands) + i: i for i in range(zeros)}
@@ -141,7 +153,7 @@ def _call(name, results, inputs, lengths, sink, options, zeros):
         p=np.int32(options.p),
         offset=np.float64(options.offset),
         score=options.score,
-        **_jax_call.later_attributes(options.window, options.invariant),
+        **_jax_call.later_attributes(*options[-3:]),
     )
 
 
@@ -149,27 +161,29 @@ def _like_o(q, v):
     return jax.ShapeDtypeStruct((*q.shape[:2], v.shape[2]), q.dtype)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(5,))
-def _attention(q, k, v, sink, lengths, options):
-    return _call("forward", (_like_o(q, v),), (q, k, v), lengths, sink, options, zeros=1)[0]
+@functools.partial(jax.custom_vjp, nondiff_argnums=(6,))
+def _attention(q, k, v, sink, rotary, lengths, options):
+    more = (lengths, sink, rotary, options)
+    return _call("forward", (_like_o(q, v),), (q, k, v), *more, zeros=1)[0]
 
 
-def _forward(q, k, v, sink, lengths, options):
+def _forward(q, k, v, sink, rotary, lengths, options):
     is_float32 = q.dtype == jnp.float32
     per_row = _plans.saved_words_per_row(is_float32, v.shape[2], options.p, options.offset)
     saved = jax.ShapeDtypeStruct((q.shape[0] * q.shape[1] * per_row,), jnp.float32)
     results = (_like_o(q, v), saved)
-    o, saved = _call("forward_train", results, (q, k, v), lengths, sink, options, zeros=1)
-    return o, (q, k, v, o, saved, sink, lengths)
+    more = (lengths, sink, rotary, options)
+    o, saved = _call("forward_train", results, (q, k, v), *more, zeros=1)
+    return o, (q, k, v, o, saved, sink, rotary, lengths)
 
 
 def _backward(options, kept, grad_o):
-    q, k, v, o, saved, sink, lengths = kept
+    q, k, v, o, saved, sink, rotary, lengths = kept
     tensors = _jax_call.and_sink((q, k, v), sink)
     results = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in tensors)
     inputs = (grad_o, q, k, v, o, saved)
-    grads = _call("backward", results, inputs, lengths, sink, options, zeros=3)
-    return (*grads[:3], None if sink is None else grads[3], None)
+    grads = _call("backward", results, inputs, lengths, sink, rotary, options, zeros=3)
+    return (*grads[:3], None if sink is None else grads[3], None, None)
 
 
 _attention.defvjp(_forward, _backward)
@@ -187,14 +201,20 @@ def _execute(frame, name, device_type):
     present = frame.string(b"present").split(",")
     operands = dict(zip((*INPUTS[name], *present), frame.arguments()))
     operands |= dict(zip(_OUTPUTS[name], frame.results()))
+    tables = [operands.pop(n) for n in ("rotary_cos", "rotary_sin") if n in operands]
     vectors = {n: operands.pop(n)[0] for n in (*present, _SAVED, "grad_sink") if n in operands}
     batch = frame.arguments()[len(INPUTS[name])][2][0] - 1  # of cu_seqlens_q, which every call has
     total_q, heads, _ = operands["q"][2]
     total_k, kv_heads, _ = operands["k"][2]
     most = (frame.scalar(b"max_q", ctypes.c_int64), frame.scalar(b"max_k", ctypes.c_int64))
     sizes = _structs.Sizes(batch, heads, kv_heads, *most)
-    plan = _jax_call.plan_of(frame, name != "forward", device_type, operands, sizes, True)
+    rotary_dim = 2 * tables[0][2][1] if tables else 0
+    plan = _jax_call.plan_of(
+        frame, name != "forward", device_type, operands, sizes, True, rotary_dim
+    )
     call = _structs.sized(_structs.Call, sizes=sizes, total_q=total_q, total_k=total_k)
+    if tables:
+        _jax_call.set_rotary(call, *tables)
     for field, buffer in operands.items():
         setattr(call, field, _tensor(buffer))
     *saved, workspace = plan.varlen_needs((batch, heads, kv_heads, *most), total_q, total_k)

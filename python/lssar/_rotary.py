@@ -115,28 +115,11 @@ def check(cos, sin, interleaved, q):
             )
         if x.dtype not in wanted:
             raise TypeError(f"{name}: dtype {x.dtype}; must be {' or '.join(map(str, wanted))}")
-        if x.dim() != 2 or not 2 <= 2 * x.shape[1] <= q.shape[-1]:
-            raise ValueError(
-                f"{name}: shape {tuple(x.shape)}; must be [positions, rotary_dim / 2] with a "
-                f"rotary_dim from 2 to head_dim = {q.shape[-1]}"
-            )
         if x.device != q.device:
             raise ValueError(f"{name}: on device '{x.device}'; must be on that of q, '{q.device}'")
         if x.requires_grad:
             raise ValueError(f"{name}: requires a gradient; must not: it has none")
-    if cos.shape != sin.shape:
-        raise ValueError(f"rotary_sin: shape {tuple(sin.shape)}; must be {tuple(cos.shape)}")
-
-
-def check_lengths(cos, len_q, len_k):
-    """Of a call whose last query stands at the last key's position."""
-    if len_q > len_k:
-        raise ValueError(
-            f"q: length {len_q}; must be at most that of k, {len_k}, with rotary_cos, because query i "
-            "stands at position i + length_k - length_q"
-        )
-    if cos.shape[0] < len_k:
-        raise ValueError(f"rotary_cos: {cos.shape[0]} positions; must be at least {len_k}, one per key")
+    _rules.check_rotary_shapes(cos.shape, sin.shape, q.shape[-1])
 
 
 def rotated(x, cos, sin, interleaved):

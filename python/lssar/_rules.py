@@ -244,6 +244,36 @@ def longest(name, given, otherwise):
     return given
 
 
+def check_rotary_shapes(cos, sin, head_dim):
+    for name, shape in (("rotary_cos", cos), ("rotary_sin", sin)):
+        if len(shape) != 2 or not 2 <= 2 * shape[1] <= head_dim:
+            raise ValueError(
+                f"{name}: shape {tuple(shape)}; must be [positions, rotary_dim / 2] with a "
+                f"rotary_dim from 2 to head_dim = {head_dim}"
+            )
+    if tuple(cos) != tuple(sin):
+        raise ValueError(f"rotary_sin: shape {tuple(sin)}; must be {tuple(cos)}")
+
+
+def check_rotary_lengths(positions, len_q, len_k):
+    """Of a call whose last query stands at the last key's position."""
+    if len_q > len_k:
+        raise ValueError(
+            f"q: length {len_q}; must be at most that of k, {len_k}, with rotary_cos, because query i "
+            "stands at position i + length_k - length_q"
+        )
+    if positions < len_k:
+        raise ValueError(f"rotary_cos: {positions} positions; must be at least {len_k}, one per key")
+
+
+def check_rotary_sequences(positions, max_k):
+    if positions < max_k:
+        raise ValueError(
+            f"rotary_cos: {positions} positions; must be at least {max_k}, the most keys that a "
+            "sequence may have (max_seqlen_k)"
+        )
+
+
 def check_rank(name, shape, layout="bhld"):
     if len(shape) != 4:
         raise ValueError(f"{name}: shape {tuple(shape)}; must be {LAYOUTS[layout]}")

@@ -6,7 +6,7 @@ from typing import Optional, Tuple, Union
 
 import torch
 
-from . import _attention, _check, _rules
+from . import _attention, _check, _rotary, _rules
 from ._varlen_op import Lengths, Options, attend, plain_rows
 
 _RANKS = {3: "[total, heads, dim]", 4: "[batch, length, heads, dim]"}
@@ -68,6 +68,9 @@ def varlen_attention(
     prefix: int = 0,
     chunk: int = 0,
     invariant: bool = False,
+    rotary_cos: Optional[torch.Tensor] = None,
+    rotary_sin: Optional[torch.Tensor] = None,
+    rotary_interleaved: bool = False,
 ) -> torch.Tensor:
     """lssar.attention over sequences that are packed one after another, differentiable once.
 
@@ -86,6 +89,9 @@ def varlen_attention(
             first on. None: all.
         window_size, window_sinks, prefix, chunk: as for lssar.attention, in the row's own sequence.
         invariant: as for lssar.attention.
+        rotary_cos, rotary_sin, rotary_interleaved: as for lssar.attention, with positions in the row's
+            own sequence: key j stands at j, and the last query where the last key does. There are at
+            least max_seqlen_k positions. A sequence with more queries than keys is a bad length.
 
     Returns [total_q, heads, dv] in the dtype of q. Rows that are in no sequence are 0, and so are
     gradients of such rows.
@@ -98,6 +104,9 @@ def varlen_attention(
     window = _rules.window_of(window_size, window_sinks, prefix, chunk)
     options = Options(causal, p, offset, score, window, _rules.flag("invariant", invariant))
     check_tensors(q, k, v, 3, options, sink)
+    has_rotary = rotary_cos is not None or rotary_sin is not None or rotary_interleaved is not False
+    if has_rotary:
+        _rotary.check(rotary_cos, rotary_sin, rotary_interleaved, q)
     if not isinstance(cu_seqlens_q, torch.Tensor) or cu_seqlens_q.dim() != 1:
         raise TypeError(f"cu_seqlens_q: {cu_seqlens_q!r}; must be a torch.Tensor [sequences + 1]")
     batch = cu_seqlens_q.shape[0] - 1
@@ -112,15 +121,12 @@ def varlen_attention(
         check_lengths(name, x, count, q)
     if cu_seqlens_k is None:
         raise TypeError("cu_seqlens_k: None; must be a torch.Tensor [sequences + 1]")
-    lengths = Lengths(
-        batch,
-        _longest("max_seqlen_q", max_seqlen_q, cu_seqlens_q),
-        _longest("max_seqlen_k", max_seqlen_k, cu_seqlens_k),
-        cu_seqlens_q,
-        cu_seqlens_k,
-        seqused_q,
-        seqused_k,
-    )
-    options = options._replace(offset=float(offset))
+    max_q = _longest("max_seqlen_q", max_seqlen_q, cu_seqlens_q)
+    max_k = _longest("max_seqlen_k", max_seqlen_k, cu_seqlens_k)
+    if has_rotary:
+        _rules.check_rotary_sequences(rotary_cos.shape[0], max_k)
+    sequences = (cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k)
+    lengths = Lengths(batch, max_q, max_k, *sequences, rotary_cos, rotary_sin)
+    options = options._replace(offset=float(offset), rotary_interleaved=rotary_interleaved)
     rows = (plain_rows(x) for x in (q, k, v))
     return attend(*rows, lengths, options, sink, "varlen_attention")

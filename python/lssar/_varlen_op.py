@@ -33,7 +33,7 @@ class Lengths(NamedTuple):
     cu_k: Optional[torch.Tensor]
     used_q: Optional[torch.Tensor]
     used_k: Optional[torch.Tensor]
-    # Tables of rotary positions, float32. Only calls whose sequences fill the tensors have them.
+    # Tables of rotary positions, float32, for at least max_k positions.
     cos: Optional[torch.Tensor] = None
     sin: Optional[torch.Tensor] = None
 

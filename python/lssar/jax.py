@@ -6,6 +6,7 @@
 Needs JAX 0.10 or later, and not torch. README.md says what has been tried.
 """
 
+import ctypes
 import functools
 import math
 from typing import Optional, Tuple, Union
@@ -22,7 +23,8 @@ from ._library import library
 __all__ = ["EXPORT_CHECKS", "attention", "varlen_attention"]
 
 # Operands and results of each call, in their order. The sink and its gradient come last, because
-# most calls leave them out. The buffer _SAVED goes from the forward to the backward.
+# most calls leave them out. Behind them are the tables of rotary positions, where the call has the
+# attribute rotary_interleaved. The buffer _SAVED goes from the forward to the backward.
 _SAVED = "saved"
 _INPUTS = {
     "forward": ("q", "k", "v", "sink"),
@@ -63,6 +65,9 @@ def attention(
     prefix: int = 0,
     chunk: int = 0,
     invariant: bool = False,
+    rotary_cos: "Optional[jax.typing.ArrayLike]" = None,
+    rotary_sin: "Optional[jax.typing.ArrayLike]" = None,
+    rotary_interleaved: bool = False,
 ) -> jax.Array:
     """LSSAR attention (p = 0: LSSA), or that of another score function, differentiable once in
     reverse mode.
@@ -71,8 +76,10 @@ def attention(
     d], v [batch, kv_heads, length_k, dv], all float16, bfloat16 or float32; returns [batch, heads,
     length_q, dv]; with layout="blhd" all are [batch, length, heads, dim], and are transposed. causal,
     p, offset, score, window_size, window_sinks, prefix, chunk and invariant are Python values; scale
-    is None. sink is float32 [heads] for a score with sink=per_head, and None for others. Under
-    jax.vmap entries go one by one.
+    is None. sink is float32 [heads] for a score with sink=per_head, and None for others. rotary_cos
+    and rotary_sin are float32 [positions, rotary_dim / 2], with a row for each key or more, and may be
+    traced. They are not differentiated: as behind jax.lax.stop_gradient. rotary_interleaved is a Python
+    value. Under jax.vmap entries go one by one.
 
     Raises TypeError or ValueError, which name the argument, and LssarError for a score function that is
     wrong; other failures of the library come as XLA's errors when the computation runs.
@@ -86,7 +93,14 @@ def attention(
     window = _rules.window_of(window_size, window_sinks, prefix, chunk)
     sink = _jax_call.checked_sink(sink, q.shape[1], score, p, float(offset))
     invariant = _rules.flag("invariant", invariant)
-    o = _attention(q, k, v, sink, causal, p, float(offset), score, window, invariant)
+    rotary = _jax_call.checked_rotary(rotary_cos, rotary_sin, rotary_interleaved, q.shape[3])
+    if rotary is not None:
+        sizes = (rotary[0].shape[0], q.shape[2], k.shape[2])
+        if all(isinstance(size, int) for size in sizes):  # else the call checks them
+            _rules.check_rotary_lengths(*sizes)
+    interleaved = rotary_interleaved if rotary is not None else None
+    options = (causal, p, float(offset), score, window, invariant, interleaved)
+    o = _attention(q, k, v, sink, rotary, options)
     return jnp.swapaxes(o, 1, 2) if layout == "blhd" else o
 
 
@@ -96,16 +110,18 @@ def _check(q, k, v, causal, p, offset):
     _rules.check_shapes(q.shape, k.shape, v.shape)
 
 
-# ---- The function and its gradient. The sink is the last operand, where there is one.
+# ---- The function and its gradient
 
 
-def _call(name, results, inputs, causal, p, offset, score, window, invariant):
+def _call(name, results, inputs, sink, rotary, options):
+    causal, p, offset, score, window, invariant, interleaved = options
     call = jax.ffi.ffi_call(f"lssar_{name}", results, vmap_method="sequential")
     # Programs that were exported by versions without score functions have no score.
     others = {"score": score} if score else {}
-    others |= _jax_call.later_attributes(window, invariant)
+    others |= _jax_call.later_attributes(window, invariant, interleaved)
+    operands = (*_jax_call.and_sink(inputs, sink), *(rotary or ()))
     return call(
-        *inputs, causal=np.int32(causal), p=np.int32(p), offset=np.float64(offset), **others
+        *operands, causal=np.int32(causal), p=np.int32(p), offset=np.float64(offset), **others
     )
 
 
@@ -113,28 +129,26 @@ def _like_o(q, v):
     return jax.ShapeDtypeStruct((*q.shape[:3], v.shape[3]), q.dtype)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(4, 5, 6, 7, 8, 9))
-def _attention(q, k, v, sink, causal, p, offset, score, window, invariant):
-    inputs = _jax_call.and_sink((q, k, v), sink)
-    return _call("forward", _like_o(q, v), inputs, causal, p, offset, score, window, invariant)
+@functools.partial(jax.custom_vjp, nondiff_argnums=(5,))
+def _attention(q, k, v, sink, rotary, options):
+    return _call("forward", _like_o(q, v), (q, k, v), sink, rotary, options)
 
 
-def _forward(q, k, v, sink, causal, p, offset, score, window, invariant):
+def _forward(q, k, v, sink, rotary, options):
+    _, p, offset, *_ = options
     per_row = _plans.saved_words_per_row(q.dtype == jnp.float32, v.shape[3], p, offset)
     saved = jax.ShapeDtypeStruct((math.prod(q.shape[:3]) * per_row,), jnp.float32)
     results = (_like_o(q, v), saved)
-    inputs = _jax_call.and_sink((q, k, v), sink)
-    o, saved = _call("forward_train", results, inputs, causal, p, offset, score, window, invariant)
-    return o, (q, k, v, o, saved, sink)
+    o, saved = _call("forward_train", results, (q, k, v), sink, rotary, options)
+    return o, (q, k, v, o, saved, sink, rotary)
 
 
-def _backward(causal, p, offset, score, window, invariant, kept, grad_o):
-    q, k, v, o, saved, sink = kept
+def _backward(options, kept, grad_o):
+    q, k, v, o, saved, sink, rotary = kept
     tensors = _jax_call.and_sink((q, k, v), sink)
     results = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in tensors)
-    inputs = _jax_call.and_sink((grad_o, q, k, v, o, saved), sink)
-    grads = _call("backward", results, inputs, causal, p, offset, score, window, invariant)
-    return (*grads[:3], None if sink is None else grads[3])
+    grads = _call("backward", results, (grad_o, q, k, v, o, saved), sink, rotary, options)
+    return (*grads[:3], None if sink is None else grads[3], None)
 
 
 _attention.defvjp(_forward, _backward)
@@ -149,14 +163,23 @@ def _tensor(buffer):
 
 
 def _execute(frame, name, device_type):
-    tensors = dict(zip(_INPUTS[name], frame.arguments()))
+    operands, rotary = frame.arguments(), ()
+    if frame.scalar(b"rotary_interleaved", ctypes.c_int32, -1) >= 0:
+        *operands, cos, sin = operands
+        rotary = (cos, sin)
+    tensors = dict(zip(_INPUTS[name], operands))
     tensors |= dict(zip(_OUTPUTS[name], frame.results()))
     vectors = {n: tensors.pop(n)[0] for n in (_SAVED, "sink", "grad_sink") if n in tensors}
     batch, heads, seq_q, _ = tensors["q"][2]
     _, kv_heads, seq_k, _ = tensors["k"][2]
     sizes = _structs.Sizes(batch, heads, kv_heads, seq_q, seq_k)
-    plan = _jax_call.plan_of(frame, name != "forward", device_type, tensors, sizes)
+    rotary_dim = 2 * rotary[0][2][1] if rotary else 0
+    plan = _jax_call.plan_of(
+        frame, name != "forward", device_type, tensors, sizes, rotary_dim=rotary_dim
+    )
     call = _structs.sized(_structs.Call, sizes=sizes)
+    if rotary:
+        _jax_call.set_rotary(call, *rotary)
     for field, buffer in tensors.items():
         setattr(call, field, _tensor(buffer))
     call.sink, call.grad_sink = vectors.get("sink"), vectors.get("grad_sink")

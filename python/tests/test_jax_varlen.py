@@ -72,6 +72,83 @@ class JaxVarlen(unittest.TestCase):
         ours = functools.partial(lssar.jax.attention, layout="blhd", **window)
         self.check_equal(ours, lssar.attention(q, k, v, layout="blhd", **window), q, k, v)
 
+    def test_rotary_positions_are_those_of_the_package_for_torch(self):
+        q, k, v, *cu = packed_inputs(lengths=((5, 7), (0, 4), (30, 33), (1, 20)))
+        tables = dict(zip(("rotary_cos", "rotary_sin"), lssar.rotary_tables(33, 12)))
+        options = {"causal": True, "rotary_interleaved": True}
+        ours = {**options, **{name: to_jax(x) for name, x in tables.items()}}
+        theirs = lssar.varlen_attention(q, k, v, *cu, **options, **tables)
+        function = functools.partial(varlen_attention, **ours)
+        self.check_equal(lambda *x: function(*x, *arrays(*cu)), theirs, q, k, v)
+        q, k, v = (x.detach()[:30].view(2, 15, *x.shape[1:]).requires_grad_() for x in (q, k, v))
+        theirs = lssar.attention(q, k, v, layout="blhd", **options, **tables)
+        function = functools.partial(lssar.jax.attention, layout="blhd", **ours)
+        self.check_equal(function, theirs, q, k, v)
+
+    def test_rotary_tables_with_a_sink_may_be_traced_and_have_no_gradient(self):
+        q, k, v, *cu = packed_inputs(lengths=((9, 9), (12, 12)))
+        inputs, lengths = arrays(q, k, v), arrays(*cu)
+        cos, sin = arrays(*lssar.rotary_tables(21, 16))
+        score = {"score": "softmax,sink=per_head", "p": 0, "sink": jnp.linspace(-1, 2, 4)}
+
+        def of_sequences(cos, sin, x):
+            tables = {"rotary_cos": cos, "rotary_sin": sin}
+            o = varlen_attention(x, *inputs[1:], *lengths, causal=True, **score, **tables)
+            return (o**2).sum()
+
+        def of_one_length(cos, sin, x):
+            rows = [y[None] for y in (x, *inputs[1:])]
+            tables = {"rotary_cos": cos, "rotary_sin": sin}
+            o = lssar.jax.attention(*rows, causal=True, layout="blhd", **score, **tables)
+            return (o**2).sum()
+
+        for function in (of_sequences, of_one_length):
+            gradient = jax.grad(function, argnums=(0, 1, 2))
+            *of_tables, of_q = jax.jit(gradient)(cos, sin, inputs[0])
+            np.testing.assert_array_equal(of_q, gradient(cos, sin, inputs[0])[2])
+            self.assertTrue(np.asarray(of_q).any())
+            for x in of_tables:
+                self.assertFalse(np.asarray(x).any())
+            batch = jnp.stack([inputs[0], 2 * inputs[0]])
+            of_q = jax.vmap(jax.grad(lambda x: function(cos, sin, x)))(batch)  # noqa: B023
+            wanted = [gradient(cos, sin, x)[2] for x in batch]
+            np.testing.assert_array_equal(of_q, np.stack(wanted))
+
+    def test_rotary_positions_of_any_length_are_exported(self):
+        cos, sin = arrays(*lssar.rotary_tables(20, 16))
+
+        def function(*x):
+            return lssar.jax.attention(*x, causal=True, rotary_cos=cos, rotary_sin=sin)
+
+        (n,) = jax.export.symbolic_shape("n")
+        shapes = [jax.ShapeDtypeStruct((1, 2, n, 16), jnp.float32)] * 3
+        checks = {"disabled_checks": lssar.jax.EXPORT_CHECKS}
+        exported = jax.export.export(jax.jit(function), **checks)(*shapes)
+        inputs = jax.random.normal(jax.random.key(0), (3, 1, 2, 20, 16))
+        np.testing.assert_array_equal(exported.call(*inputs), function(*inputs))
+        longer = jnp.ones((3, 1, 2, 21, 16))
+        with self.assertRaisesRegex(Exception, "lssar: .*rotary_positions = 20: allowed are seq_k = 21"):
+            exported.call(*longer).block_until_ready()
+
+    def test_wrong_rotary_tables_are_named(self):
+        q, k, v, *cu = arrays(*packed_inputs())
+        cos, sin = arrays(*lssar.rotary_tables(33, 16))
+        batch = [x[None].swapaxes(1, 2) for x in (q, k, v)]
+        for error, pattern, changes in (
+            (TypeError, "^rotary_sin: None; must be an array", {"rotary_sin": None}),
+            (TypeError, "^rotary_cos: dtype int32", {"rotary_cos": cos.astype(int)}),
+            (ValueError, r"^rotary_cos: shape \(33, 9\)", {"rotary_cos": jnp.ones((33, 9))}),
+            (ValueError, r"^rotary_sin: shape \(32, 8\); must be", {"rotary_sin": sin[1:]}),
+            (ValueError, "^rotary_cos: 33 positions; must be at least 34", {"max_seqlen_k": 34}),
+        ):
+            options = {"rotary_cos": cos, "rotary_sin": sin, **changes}
+            with self.subTest(pattern=pattern), self.assertRaisesRegex(error, pattern):
+                varlen_attention(q, k, v, *cu, **options)
+        with self.assertRaisesRegex(ValueError, "^rotary_cos: 33 positions; must be at least 64"):
+            lssar.jax.attention(*batch, rotary_cos=cos, rotary_sin=sin)
+        with self.assertRaisesRegex(Exception, "lssar: .*sequence 4 has 3 queries and 0 keys"):
+            varlen_attention(q, k, v, *cu, rotary_cos=cos, rotary_sin=sin).block_until_ready()
+
     def check_equal(self, ours, theirs, *inputs):
         """The same kernels: the same bits, and those of gradients."""
         grad_o = random_grad(theirs)

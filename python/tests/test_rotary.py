@@ -13,6 +13,7 @@ import lssar
 from definition import assert_close, random_inputs, with_gradients
 from lssar import _op, _rules
 from lssar._reference import attention as definition
+from test_varlen import packed_inputs, random_grad
 
 needs_operators = unittest.skipUnless(_op.HAS_OPERATORS, "operators need torch 2.5")
 
@@ -119,6 +120,65 @@ class Attention(unittest.TestCase):
         q, k, v = inputs
         with self.assertRaisesRegex(ValueError, "^q: length 9; must be at most that of k, 8"):
             lssar.attention(q, k[:, :, :8], v[:, :, :8], rotary_cos=cos, rotary_sin=sin)
+
+
+class Sequences(unittest.TestCase):
+    """Packed sequences, and entries of nested tensors: each turned from position 0 on."""
+
+    LENGTHS = ((5, 7), (0, 4), (33, 33), (1, 20), (0, 0))
+
+    def check(self, *inputs, dtype=torch.float32, **options):
+        q, k, v, cu_q, cu_k = inputs
+        o = lssar.varlen_attention(*inputs, **options)
+        results = (o, *torch.autograd.grad(o, (q, k, v), random_grad(o)))
+        wide = [x.detach().double().requires_grad_() for x in (q, k, v)]
+        parts = []
+        for b in range(len(cu_q) - 1):
+            ends = ((x, at[b], at[b + 1]) for x, at in zip(wide, (cu_q, cu_k, cu_k)))
+            one = [x[first:end].transpose(0, 1)[None] for x, first, end in ends]
+            parts.append(in_float64(*one, **options)[0].transpose(0, 1))
+        wanted = torch.cat(parts)
+        grads = torch.autograd.grad(wanted, wide, random_grad(o).double())
+        assert_close(self, results, (wanted.detach(), *grads), dtype)
+
+    def test_forward_and_gradients(self):
+        inputs = packed_inputs(lengths=self.LENGTHS)
+        self.check(*inputs, causal=True, **tables(33))
+        self.check(*inputs, rotary_interleaved=True, window_size=(4, 3), **tables(40, 6))
+
+    @needs_operators
+    def test_compiled(self):
+        q, k, v, *cu = packed_inputs(lengths=self.LENGTHS)
+        angles = tables()
+
+        def function(q, k, v):
+            return lssar.varlen_attention(q, k, v, *cu, 33, 33, **angles)
+
+        wanted = function(q, k, v)
+        compiled = torch.compile(function, backend="aot_eager", fullgraph=True)
+        self.assertTrue(torch.equal(compiled(q, k, v), wanted))
+        grads = torch.autograd.grad(compiled(q, k, v), (q, k, v), random_grad(wanted))
+        for x, y in zip(grads, torch.autograd.grad(wanted, (q, k, v), random_grad(wanted))):
+            self.assertTrue(torch.equal(x, y))
+
+    @unittest.skipUnless(hasattr(torch.nested, "nested_tensor_from_jagged"), "needs torch 2.4")
+    def test_nested_tensors(self):
+        q, k, v, *cu = packed_inputs(lengths=self.LENGTHS)
+        wanted = lssar.varlen_attention(q, k, v, *cu, **tables(33))
+        starts = (cu[0].long(), cu[1].long(), cu[1].long())
+        nested = [torch.nested.nested_tensor_from_jagged(x, at) for x, at in zip((q, k, v), starts)]
+        o = lssar.attention(*nested, layout="blhd", **tables(33))
+        self.assertTrue(torch.equal(o.values(), wanted))
+
+    def test_errors_name_the_argument(self):
+        q, k, v, cu_q, cu_k = packed_inputs(lengths=self.LENGTHS)
+        with self.assertRaisesRegex(ValueError, "^rotary_cos: 32 positions; must be at least 33"):
+            lssar.varlen_attention(q, k, v, cu_q, cu_k, **tables(32))
+        with self.assertRaisesRegex(TypeError, "^rotary_sin: NoneType"):
+            lssar.varlen_attention(q, k, v, cu_q, cu_k, rotary_cos=tables()["rotary_cos"])
+        fewer = torch.tensor([7, 4, 32, 20, 0], dtype=torch.int32)
+        with self.assertRaisesRegex(lssar.LssarError, "sequence 2 has 33 queries and 32 keys"):
+            lssar.varlen_attention(q, k, v, cu_q, cu_k, seqused_k=fewer, **tables())
 
 
 class Cache(unittest.TestCase):

@@ -6,7 +6,8 @@
 // the tiles of a head before each sequence in that order.
 //
 // If a length is negative, or rows lie outside the tensors, no launch has tiles. So nothing is
-// computed, and no memory outside is touched.
+// computed, and no memory outside is touched. With rotary positions this holds for a sequence with
+// more queries than keys, too: its first queries would stand before position 0.
 //
 // One block of kSequenceThreads threads. A thread has one bucket.
 #pragma once
@@ -48,6 +49,16 @@ LSSAR_DEVICE bool has_good_rows(int b, const int* cu_seqlens, const int* used, i
   return used == nullptr || (used[b] >= 0 && used[b] <= length);
 }
 
+// Whether all rows of sequence b stand at rotary positions. REQUIRES: has_good_rows.
+template <class Config>
+LSSAR_DEVICE bool has_good_positions(const SequencesParams& all, int b) {
+  if constexpr (Config::kRotaryDim != 0) {
+    return query_rows(all, b).length <= key_rows(all, b).length;
+  } else {
+    return true;
+  }
+}
+
 // 0 for the most work, the last bucket for none.
 LSSAR_DEVICE int work_bucket(const SequencesParams& all, int b) {
   constexpr int kLast = kSequenceThreads - 1;
@@ -86,7 +97,8 @@ LSSAR_DEVICE void order_sequences(const SequencesParams& all) {
   for (int b = thread_index(); b < count; b += kSequenceThreads) {
     const bool is_good =
         has_good_rows(b, all.cu_seqlens_q, all.seqused_q, all.attention.seq_q, all.total_q) &&
-        has_good_rows(b, all.cu_seqlens_k, all.seqused_k, all.attention.seq_k, all.total_k);
+        has_good_rows(b, all.cu_seqlens_k, all.seqused_k, all.attention.seq_k, all.total_k) &&
+        has_good_positions<Config>(all, b);
     if (!is_good) ++bad;
     all.buckets[b] = work_bucket(all, b);
   }

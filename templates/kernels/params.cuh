@@ -72,7 +72,7 @@ struct SequenceLaunch {
   int of_keys;  // 1: the rows are keys, 0: queries
 };
 
-inline constexpr int kMaxSequenceLaunches = 8;
+inline constexpr int kMaxSequenceLaunches = 12;
 
 // The argument of kernels with kHasLengths: sequences that have lengths of their own. Row 0 of
 // sequence b is row cu_seqlens[b] of tensors of batch 1. Without cu_seqlens it is row 0 of batch

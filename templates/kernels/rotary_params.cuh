@@ -17,4 +17,11 @@ struct RotaryParams {
   int reserved;
 };
 
+// The argument where sequences have lengths of their own. `rotary` has the tensors of all; the
+// rows and the first position are those of each sequence.
+struct RotarySequencesParams {
+  SequencesParams sequences;
+  RotaryParams rotary;
+};
+
 }  // namespace lssar_device

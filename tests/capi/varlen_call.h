@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "reference/numerics.h"
+#include "reference/rotary.h"
 #include "score/score_text.h"
 #include "tests/capi/run_capi.h"
 #include "tests/cpu/cpu_check.h"
@@ -124,6 +125,7 @@ class VarlenCall {
         grad_v(v),
         cu_q_(c.q.cu_seqlens()),
         cu_k_(c.k.cu_seqlens()),
+        rotary_(rotary_tables(c.k.most(), c.problem.rotary_dim)),
         grad_sink(c.problem.heads) {
     for (int64_t b = 0; b < c.q.count(); ++b) {
       inputs.push_back(random_inputs(c.problem, sizes_of(b), InputKind::kGauss, 100 + b));
@@ -176,6 +178,10 @@ class VarlenCall {
     if (!case_.k.rows.empty()) call.seqused_k = case_.k.lengths.data();
     call.total_q = case_.q.total();
     call.total_k = case_.k.total();
+    if (case_.problem.rotary_dim == 0) return call;
+    call.rotary_cos = rotary_.cos.data();
+    call.rotary_sin = rotary_.sin.data();
+    call.rotary_positions = case_.k.most();
     return call;
   }
 
@@ -192,6 +198,7 @@ class VarlenCall {
 
  private:
   Lengths cu_q_, cu_k_;
+  const RotaryTables rotary_;  // as many positions as the longest sequence needs
   std::vector<Sixteen> workspace_, saved_o_, saved_stats_, saved_x_;
 
  public:
@@ -233,9 +240,10 @@ inline void check(lssar_context* context, const VarlenCase& c) {
   std::vector<double> grad_sink(memory.sink.size());
   for (int64_t b = 0; b < c.q.count(); ++b) {
     const RandomInputs& in = memory.inputs[b];
-    const auto expected = reference_attention(
-        c.problem, memory.sizes_of(b),
-        {widened(in.q), widened(in.k), widened(in.v), widened(in.grad_o), widened(memory.sink)});
+    const auto expected =
+        reference_attention(c.problem, memory.sizes_of(b),
+                            {widened(in.q), widened(in.k), widened(in.v), widened(in.grad_o),
+                             widened(memory.sink), widened(in.rotary_cos), widened(in.rotary_sin)});
     ASSERT_TRUE(expected.ok()) << expected.status().to_string();
     const auto expect = [&](OutputTensor tensor, const std::vector<float>& actual) {
       std::vector<double> values = reference_values(*expected, tensor);
@@ -256,6 +264,18 @@ inline void check(lssar_context* context, const VarlenCase& c) {
     EXPECT_NEAR(memory.grad_sink[head], grad_sink[head], 1e-4 * (1 + std::abs(grad_sink[head])));
   for (const Rows* rows : {&memory.o, &memory.grad_q, &memory.grad_k, &memory.grad_v})
     EXPECT_TRUE(rows->is_poison()) << "a row of no sequence was written";
+}
+
+// Lengths with at least as many keys as queries, which positions need.
+inline VarlenCase rotary_case(DType dtype, bool causal) {
+  VarlenCase c;
+  c.problem = forward_problem(dtype, 64, 64, 15, causal);
+  c.problem.heads = 4;
+  c.problem.kv_heads = 2;
+  c.problem.rotary_dim = 48;
+  c.q.lengths = {5, 0, 67, 0, 1, 12, 0};
+  c.k.lengths = {7, 4, 67, 0, 97, 12, 1};
+  return c;
 }
 
 inline VarlenCase packed_case(DType dtype, bool causal) {

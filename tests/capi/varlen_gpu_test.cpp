@@ -57,6 +57,34 @@ TEST(VarlenGpu, WindowsAreThoseOfEachSequence) {
   check(context.get(), c);
 }
 
+TEST(VarlenGpu, RotaryPositionsBeginAnewInEachSequence) {
+  const ContextPtr context = strict_context("sm_90a");
+  ASSERT_NE(context, nullptr);
+  VarlenCase c = rotary_case(DType::kBf16, true);
+  c.alignment = 16;
+  check(context.get(), c);
+  // Rows of no sequence between and behind, and then a padded batch.
+  c.q.rows = {9, 3, 67, 4, 1, 13, 2};
+  c.k.rows = {7, 8, 70, 3, 97, 64, 1};
+  check(context.get(), c);
+  c.q.is_packed = c.k.is_packed = false;
+  check(context.get(), c);
+}
+
+TEST(VarlenGpu, RotaryNeighboursInWindowsAreRightWithLlvm) {
+  if (!open_compiler(CompilerChoice::kLlvm).ok()) GTEST_SKIP() << "the LLVM compiler is not built";
+  const ContextPtr context = strict_context("sm_80", LSSAR_COMPILER_LLVM);
+  ASSERT_NE(context, nullptr);
+  VarlenCase c = rotary_case(DType::kFp32, false);
+  c.alignment = 4;
+  c.problem.head_dim = 24;
+  c.problem.head_dim_v = 40;
+  c.problem.rotary_dim = 12;
+  c.problem.rotary_interleaved = true;
+  c.problem.window_left = 9;
+  check(context.get(), c);
+}
+
 // More sequences than a warp has lanes.
 TEST(VarlenGpu, ManyShortSequencesAreRight) {
   const ContextPtr context = strict_context("sm_90a");

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "reference/numerics.h"
+#include "reference/rotary.h"
 #include "runtime/engine.h"
 #include "virtual/run/virtual_device.h"
 
@@ -14,12 +15,13 @@ namespace {
 
 using Lengths = std::vector<int32_t>;
 
-Problem varlen_problem() {
+Problem varlen_problem(int rotary_dim) {
   Problem problem;
   problem.head_dim = problem.head_dim_v = 8;
   problem.causal = true;
   problem.heads = 2;
   problem.varlen = true;
+  problem.rotary_dim = rotary_dim;
   return problem;
 }
 
@@ -32,9 +34,9 @@ std::unique_ptr<Engine> strict_engine() {
 // A forward of packed sequences. q, k and v are one tensor, and o begins as NaN.
 class KernelCall {
  public:
-  KernelCall(Engine& engine, int64_t batch, int64_t most, int64_t total)
+  KernelCall(Engine& engine, int64_t batch, int64_t most, int64_t total, int rotary_dim = 0)
       : sizes_{batch, 2, 2, most, most}, total_(total), device_(engine.shared_device()) {
-    const auto kernel = engine.prepare(varlen_problem());
+    const auto kernel = engine.prepare(varlen_problem(rotary_dim));
     EXPECT_TRUE(kernel.ok()) << kernel.status().to_string();
     if (!kernel.ok()) return;
     kernel_ = *kernel;
@@ -45,6 +47,10 @@ class KernelCall {
     in_ = upload(packed.data(), packed.size());
     tensors_.q = tensors_.k = tensors_.v = {in_, 0, 8, 16};
     tensors_.o = {allocate(packed.size()), 0, 8, 16};
+    const RotaryTables rotary = rotary_tables(most, rotary_dim);
+    tensors_.rotary_cos = upload(rotary.cos.data(), rotary.cos.size() * sizeof(float));
+    tensors_.rotary_sin = upload(rotary.sin.data(), rotary.sin.size() * sizeof(float));
+    tensors_.rotary_positions = most;
     const auto bytes =
         sequences_workspace_bytes(kernel_->problem, kernel_->schedule, sizes_, total_, total_);
     EXPECT_TRUE(bytes.ok());
@@ -146,6 +152,17 @@ TEST(VarlenKernels, BadLengthsComputeNothing) {
 
   const Lengths used = {40, 10, 0};
   EXPECT_TRUE(call.launch(&good, &good, &used).ok());
+  EXPECT_EQ(call.rows_written(), 90);
+}
+
+// Queries before position 0 have no angles in the tables.
+TEST(VarlenKernels, MoreQueriesThanKeysHaveNoRotaryPositions) {
+  const std::unique_ptr<Engine> engine = strict_engine();
+  KernelCall call(*engine, 3, 40, 90, 4);
+  const Lengths good = {0, 40, 50, 90}, used = {40, 9, 40};
+  EXPECT_TRUE(call.launch(&good, &good, &used).ok());
+  EXPECT_EQ(call.rows_written(), 0);
+  EXPECT_TRUE(call.launch(&good, &good, nullptr).ok());
   EXPECT_EQ(call.rows_written(), 90);
 }
 

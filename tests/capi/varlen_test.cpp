@@ -50,6 +50,70 @@ TEST_F(Varlen, TheGradientOfASinkIsTheSumOverSequences) {
   check(context_.get(), c);
 }
 
+TEST_F(Varlen, RotaryPositionsBeginAnewInEachSequence) {
+  check(context_.get(), rotary_case(DType::kFp32, true));
+  // Rows of no sequence between and behind, and then a padded batch.
+  VarlenCase c = rotary_case(DType::kBf16, false);
+  c.problem.rotary_interleaved = true;
+  c.problem.window_left = 20;
+  c.q.rows = {9, 3, 67, 4, 1, 13, 2};
+  c.k.rows = {7, 8, 70, 3, 97, 64, 1};
+  check(context_.get(), c);
+  c.q.is_packed = c.k.is_packed = false;
+  check(context_.get(), c);
+}
+
+TEST_F(Varlen, FewRotaryQueriesReadACacheOfKeys) {
+  VarlenCase c = rotary_case(DType::kFp32, true);
+  c.q = {{1, 1, 2, 0}, true};
+  c.k = {{1, 200, 77, 0}, false, {200, 200, 200, 200}};
+  check(context_.get(), c);
+}
+
+// Each sequence has the bits of a call of its own.
+TEST_F(Varlen, RotaryBitsAreThoseOfCallsOfOneSequence) {
+  const VarlenCase c = rotary_case(DType::kFp32, true);
+  const PlanPtr plan = make_plan(context_.get(), c);
+  VarlenCall memory(c);
+  const lssar_call call = memory.make(plan.get());
+  ASSERT_EQ(lssar_execute_forward_train(plan.get(), &call), LSSAR_STATUS_OK);
+  ASSERT_EQ(lssar_execute_backward(plan.get(), &call), LSSAR_STATUS_OK);
+  CapiOptions options;
+  options.passes = LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD;
+  for (const int64_t b : {0, 2, 4, 5}) {
+    const RandomInputs& in = memory.inputs[b];
+    const auto alone =
+        run_capi(context_.get(), c.problem, memory.sizes_of(b),
+                 {in.q, in.k, in.v, in.grad_o, {}, in.rotary_cos, in.rotary_sin}, options);
+    ASSERT_TRUE(alone.ok()) << alone.status().to_string();
+    EXPECT_EQ(memory.o.take(b), alone->o_train) << b;
+    EXPECT_EQ(memory.grad_q.take(b), alone->grad_q) << b;
+    EXPECT_EQ(memory.grad_k.take(b), alone->grad_k) << b;
+    EXPECT_EQ(memory.grad_v.take(b), alone->grad_v) << b;
+  }
+}
+
+TEST_F(Varlen, SequencesWithoutPositionsAreNamed) {
+  const VarlenCase c = rotary_case(DType::kFp32, true);
+  const PlanPtr plan = make_plan(context_.get(), c);
+  VarlenCall memory(c);
+  const lssar_call good = memory.make(plan.get());
+  const auto expect = [&](const char* what, const auto& change) {
+    lssar_call call = good;
+    change(call);
+    EXPECT_EQ(lssar_execute_forward(plan.get(), &call), LSSAR_STATUS_INVALID_ARGUMENT) << what;
+    EXPECT_THAT(lssar_last_error_detail(), HasSubstr(what));
+  };
+  const Lengths fewer = {7, 4, 66, 0, 97, 12, 1};
+  expect("sequence 2 has 67 queries and 66 keys: allowed with rotary_dim are 0 to 66 queries",
+         [&](lssar_call& call) { call.seqused_k = fewer.data(); });
+  expect("rotary_positions = 96: allowed are seq_k = 97 to 2147483647",
+         [](lssar_call& call) { call.rotary_positions = 96; });
+  expect("rotary_sin = NULL: it has 1 x 1 x 97 x 24 elements",
+         [](lssar_call& call) { call.rotary_sin = nullptr; });
+  EXPECT_TRUE(memory.o.is_poison());
+}
+
 TEST_F(Varlen, NoSequences) {
   VarlenCase c = packed_case(DType::kFp32, true);
   c.q.lengths = c.k.lengths = {};

@@ -194,9 +194,6 @@ TEST(Problem, RotaryPositionsTurnEvenNumbersOfColumns) {
   EXPECT_EQ(message(0),
             "rotary_interleaved = true with rotary_dim = 0: allowed is false, or a rotary_dim from "
             "2");
-  problem.varlen = true;
-  EXPECT_EQ(message(2), "rotary_dim = 2: not with varlen; allowed is 0");
-  problem.varlen = false;
   problem.pass = Pass::kRowSums;
   EXPECT_EQ(message(2),
             "pass = row-sums: not with rotary_dim; allowed are forward, forward-train "

@@ -12,6 +12,7 @@
 #include "codegen/visible_keys.h"
 #include "reference/numerics.h"
 #include "reference/random_inputs.h"
+#include "reference/rotary.h"
 #include "tests/capi/device_tensor.h"
 #include "tests/golden/attention_check.h"
 #include "tests/golden/feature_case.h"
@@ -114,6 +115,8 @@ class FeatureCall {
         saved_stats_(context),
         saved_x_(context),
         sink_(context),
+        rotary_cos_(context),
+        rotary_sin_(context),
         workspace_(context),
         cu_q_(context),
         cu_k_(context),
@@ -138,6 +141,9 @@ class FeatureCall {
     LSSAR_RETURN_IF_ERROR(grad_o.upload(all_of(&RandomInputs::grad_o)));
     LSSAR_RETURN_IF_ERROR(write_all(sink_, sink()));
     LSSAR_RETURN_IF_ERROR(grad_sink.allocate(sink_.bytes()));
+    const RotaryTables rotary = rotary_tables(keys_.most(), case_.problem.rotary_dim);
+    LSSAR_RETURN_IF_ERROR(write_all(rotary_cos_, rotary.cos));
+    LSSAR_RETURN_IF_ERROR(write_all(rotary_sin_, rotary.sin));
     LSSAR_RETURN_IF_ERROR(write_all(cu_q_, queries_.cu_seqlens()));
     LSSAR_RETURN_IF_ERROR(write_all(cu_k_, keys_.cu_seqlens()));
     LSSAR_RETURN_IF_ERROR(write_all(used_q_, queries_.lengths));
@@ -162,6 +168,9 @@ class FeatureCall {
     call.saved_x = saved_x_.data();
     call.sink = static_cast<const float*>(sink_.data());
     call.grad_sink = static_cast<float*>(grad_sink.data());
+    call.rotary_cos = static_cast<const float*>(rotary_cos_.data());
+    call.rotary_sin = static_cast<const float*>(rotary_sin_.data());
+    call.rotary_positions = keys_.most();
     call.workspace = workspace_.data();
     call.workspace_bytes = workspace_.bytes();
     if (case_.lengths == LengthsGiven::kInCall) add_lengths(call);
@@ -238,7 +247,8 @@ class FeatureCall {
   std::vector<RandomInputs> inputs;
 
  private:
-  Buffer saved_stats_, saved_x_, sink_, workspace_, cu_q_, cu_k_, used_q_, used_k_;
+  Buffer saved_stats_, saved_x_, sink_, rotary_cos_, rotary_sin_, workspace_, cu_q_, cu_k_, used_q_,
+      used_k_;
 };
 
 }  // namespace lssar

@@ -94,6 +94,16 @@ struct Power {
 };
 constexpr Power kPowers[] = {{"p0", 0}, {"p3", 3}, {"p15", 15}};
 
+// Rotary positions, of all columns or of some.
+struct Rotary {
+  const char* name;
+  int dim;  // kAllColumns: of every dims
+  bool interleaved;
+};
+constexpr int kAllColumns = -1;
+constexpr Rotary kRotaries[] = {
+    {"still", 0, false}, {"halves", kAllColumns, false}, {"neighbours", 12, true}};
+
 struct Flag {
   const char* name;
   bool is_on;
@@ -138,29 +148,41 @@ Lengths with_room(const Lengths& lengths, int first) {
   return rows;
 }
 
+// With rotary positions no sequence has more queries than keys.
+Lengths with_positions(const Lengths& keys, const Lengths& queries, bool is_rotary) {
+  Lengths lengths = keys;
+  for (size_t b = 0; is_rotary && b < lengths.size(); ++b)
+    lengths[b] = std::max(keys[b], queries[b]);
+  return lengths;
+}
+
 std::pair<Side, Side> same_lengths(int32_t q, int32_t k) {
   return {rows_of({q, q}, false), rows_of({k, k}, false)};
 }
 
-std::vector<std::pair<Side, Side>> rectangular_calls(LengthsGiven given, int number) {
+std::vector<std::pair<Side, Side>> rectangular_calls(LengthsGiven given, int number,
+                                                     bool is_rotary) {
   constexpr std::pair<int32_t, int32_t> kLengths[] = {{65, 97}, {1, 131}, {67, 31}, {64, 64}};
   const auto [q, k] = kLengths[number % std::size(kLengths)];
-  if (given == LengthsGiven::kInProblem) return {same_lengths(q, k)};
-  return {same_lengths(q, k), same_lengths(0, 5), same_lengths(31, 0)};
+  const auto call = [&](int32_t q, int32_t k) {
+    return same_lengths(q, is_rotary ? std::max(q, k) : k);
+  };
+  if (given == LengthsGiven::kInProblem) return {call(q, k)};
+  return {call(q, k), call(0, 5), call(31, 0)};
 }
 
-std::pair<Side, Side> sequences_call(const std::string& kind, int number) {
+std::pair<Side, Side> sequences_call(const std::string& kind, int number, bool is_rotary) {
   struct Both {
     Lengths q, k;
   };
   const Both kLengths[] = {{{31, 0, 65, 1}, {37, 5, 65, 0}},
                            {{64, 2, 0, 13}, {97, 64, 0, 31}},
                            {{67, 3, 31}, {31, 1, 131}}};
-  const Both& lengths = kLengths[number % std::size(kLengths)];
-  if (kind == "cache") {
-    const Lengths room(4, 131);
-    return {rows_of({1, 2, 0, 5}, true), rows_of({131, 64, 65, 0}, false, room)};
-  }
+  Both lengths = kLengths[number % std::size(kLengths)];
+  if (kind == "cache") lengths = {{1, 2, 0, 5}, {131, 64, 65, 0}};
+  lengths.k = with_positions(lengths.k, lengths.q, is_rotary);
+  if (kind == "cache")
+    return {rows_of(lengths.q, true), rows_of(lengths.k, false, Lengths(4, 131))};
   if (kind == "packed") return {rows_of(lengths.q, true), rows_of(lengths.k, true)};
   const bool is_packed = kind == "roomy";
   return {rows_of(lengths.q, is_packed, with_room(lengths.q, 1)),
@@ -182,6 +204,9 @@ Problem problem_of(const FactorRow& row) {
   problem.heads = kHeads[row[kHeadsFeature]].q;
   problem.kv_heads = kHeads[row[kHeadsFeature]].kv;
   problem.p = kPowers[row[kPowerFeature]].p;
+  const Rotary& rotary = kRotaries[row[kRotaryFeature]];
+  problem.rotary_dim = rotary.dim == kAllColumns ? problem.head_dim : rotary.dim;
+  problem.rotary_interleaved = rotary.interleaved;
   problem.invariant = kInvariants[row[kInvariantFeature]].is_on;
   problem.score = parse_score(kScores[row[kScoreFeature]].text).value();
   if (kSinks[row[kSinkFeature]].is_on) problem.score.sink = Sink::kPerHead;
@@ -234,7 +259,8 @@ const std::vector<FeatureFactor>& feature_factors() {
                                                      factor_of("causal", kCausals),
                                                      factor_of("sink", kSinks),
                                                      factor_of("invariant", kInvariants),
-                                                     factor_of("schedule", kSchedules)};
+                                                     factor_of("schedule", kSchedules),
+                                                     factor_of("rotary", kRotaries)};
   return factors;
 }
 
@@ -264,8 +290,10 @@ FeatureCase feature_case(const FactorRow& row, int number) {
   FeatureCase c;
   c.problem = problem_of(row);
   c.lengths = kind.given;
-  c.calls = kind.given == LengthsGiven::kInCall ? std::vector{sequences_call(kind.name, number)}
-                                                : rectangular_calls(kind.given, number);
+  const bool is_rotary = c.problem.rotary_dim != 0;
+  c.calls = kind.given == LengthsGiven::kInCall
+                ? std::vector{sequences_call(kind.name, number, is_rotary)}
+                : rectangular_calls(kind.given, number, is_rotary);
   c.device = kDevices[row[kDeviceFeature]];
   c.pass = kPasses[row[kPassFeature]].pass;
   c.layout = kLayouts[row[kLayoutFeature]].layout;

@@ -1,7 +1,5 @@
 // The features that a call may have, and the calls of feature_pairs_test: each has one value of
 // every feature. No state: any thread.
-//
-// Rotary positions belong here as a factor as soon as the library has them.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +30,7 @@ enum Feature {
   kSinkFeature,
   kInvariantFeature,
   kScheduleFeature,
+  kRotaryFeature,
 };
 
 struct FeatureFactor {

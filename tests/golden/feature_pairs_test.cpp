@@ -1,6 +1,6 @@
 // Each feature alone and with each other: pairs of windows, sequences, heads that share keys,
-// types, score functions, sinks, layouts, passes, devices and compilers. A row of a covering array
-// is a call; all calls together have every pair of values.
+// types, score functions, sinks, layouts, passes, rotary positions, devices and compilers. A row of
+// a covering array is a call; all calls together have every pair of values.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -30,6 +30,11 @@ std::vector<float> rows(const std::vector<float>& all, int64_t heads, int64_t to
   return part;
 }
 
+// The rows of a table of angles that a sequence of `keys` keys reads.
+std::vector<float> positions(const std::vector<float>& table, int64_t keys, int rotary_dim) {
+  return {table.begin(), table.begin() + keys * (rotary_dim / 2)};
+}
+
 // Appends `text` to a list of sums.
 Status add_length(const std::string& text, std::vector<int32_t>& cu_seqlens) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
@@ -96,8 +101,14 @@ AttentionInputs PackedSequences::inputs(int64_t b, const Problem& problem,
   const auto of_k = [&](const std::vector<float>& values, int64_t dim) {
     return rows(values, kv_heads, cu_seqlens_k.back(), dim, cu_seqlens_k[b], cu_seqlens_k[b + 1]);
   };
-  return {of_q(all.q, problem.head_dim), of_k(all.k, problem.head_dim),
-          of_k(all.v, problem.head_dim_v), of_q(all.grad_o, problem.head_dim_v), all.sink};
+  const int64_t keys = of_sequence(b).seq_k;
+  return {of_q(all.q, problem.head_dim),
+          of_k(all.k, problem.head_dim),
+          of_k(all.v, problem.head_dim_v),
+          of_q(all.grad_o, problem.head_dim_v),
+          all.sink,
+          positions(all.rotary_cos, keys, problem.rotary_dim),
+          positions(all.rotary_sin, keys, problem.rotary_dim)};
 }
 
 AttentionOutputs PackedSequences::outputs(int64_t b, const Problem& problem,

@@ -27,7 +27,7 @@ struct PackedSequences {
   Sizes of_sequence(int64_t b) const;  // as a call of its own
   SequencesOfCall call() const;        // refers to this
 
-  // The part of sequence b; sinks are shared.
+  // The part of sequence b; sinks are shared, and tables of angles begin with its first key.
   AttentionInputs inputs(int64_t b, const Problem& problem, const AttentionInputs& all) const;
   AttentionOutputs outputs(int64_t b, const Problem& problem, const AttentionOutputs& all) const;
 };
