@@ -23,7 +23,8 @@ constexpr int64_t kMostSize = std::numeric_limits<int64_t>::max();
 
 BucketWindow window_of(const Problem& problem) {
   if (!has_window(problem)) return {};
-  return {problem.window_left, problem.window_right, problem.window_sinks, problem.prefix,
+  // As kernels have it: beside a causal mask window_right has no effect.
+  return {problem.window_left, window_right_of(problem), problem.window_sinks, problem.prefix,
           problem.chunk};
 }
 

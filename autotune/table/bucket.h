@@ -21,7 +21,8 @@ namespace lssar {
 // The length that stands for one that the problem leaves open.
 inline constexpr int64_t kTypicalLength = 4096;
 
-// Which keys rows see, as the fields of Problem of these names; by default all.
+// Which keys rows see, as the fields of Problem of these names; by default all. A causal mask is a
+// window_right of 0 where there is a window.
 struct BucketWindow {
   int64_t window_left = -1, window_right = -1;
   int64_t window_sinks = 0, prefix = 0, chunk = 0;

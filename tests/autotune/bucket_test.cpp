@@ -84,8 +84,10 @@ TEST(Bucket, TellsWindowsApart) {
   const Bucket window = bucket_of(problem, {}, Determinism::kRepeatable);
   EXPECT_FALSE(same_but_sizes(plain, window));
   EXPECT_EQ(without_window(window), plain);
-  EXPECT_NE(to_string(window).find(" window 255,3 sinks 4"), std::string::npos)
+  EXPECT_NE(to_string(window).find(" window 255,0 sinks 4"), std::string::npos)
       << to_string(window);
+  problem.window_right = -1;
+  EXPECT_EQ(bucket_of(problem, {}, Determinism::kRepeatable), window);
   const auto again = bucket_from_json(to_json(window));
   ASSERT_TRUE(again.ok()) << again.status().message();
   EXPECT_EQ(*again, window);
