@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "codegen/visible_keys.h"
+
 namespace lssar {
 namespace {
 
@@ -72,10 +74,20 @@ std::vector<Shape> full_shapes(const Tiles& t) {
   };
 }
 
+constexpr int64_t kMostKeys = 20000;  // more are too many for the reference
+
+// A few queries with keys that the window hides from each.
+std::vector<Shape> shapes_beyond_window(const Problem& problem, const Tiles& t) {
+  if (!has_window(problem)) return {};
+  const int64_t reach = std::max({problem.window_left, window_right_of(problem), problem.chunk,
+                                  problem.prefix, problem.window_sinks});
+  if (reach > kMostKeys) return {};
+  return {{t.q + 1, reach + t.q + 2 * t.k + 3, InputKind::kGauss}};
+}
+
 // A few queries with more keys than a CPU's schedule keeps activations of.
 std::vector<Shape> shapes_beyond_kept(const Problem& problem, const Schedule& schedule,
                                       const Tiles& t) {
-  constexpr int64_t kMostKeys = 20000;  // more are too many for the reference
   const int64_t kept = schedule.cpu.kept_keys;
   const bool has_rest = schedule.variant == Variant::kCpu && problem.pass != Pass::kBackward;
   if (!has_rest || kept == 0 || kept > kMostKeys) return {};
@@ -97,6 +109,7 @@ std::vector<CheckCase> check_cases(const Problem& problem, const Sizes& sizes,
   std::vector<Shape> shapes =
       depth == CheckDepth::kQuick ? quick_shapes(tiles) : full_shapes(tiles);
   for (const Shape& shape : shapes_beyond_kept(problem, schedule, tiles)) shapes.push_back(shape);
+  for (const Shape& shape : shapes_beyond_window(problem, tiles)) shapes.push_back(shape);
   std::vector<CheckCase> cases;
   for (const Shape& shape : shapes) {
     CheckCase one;

@@ -179,10 +179,9 @@ class CpuWork {
   // Tiles of a head whose activations are not kept.
   double tiles_again() const {
     const CpuOptions& cpu = schedule_.cpu;
-    Sizes rest = sizes_;
-    rest.seq_k -= cpu.kept_keys;
-    if (rest.seq_k <= 0) return 0;
-    return query_tiles(problem_, rest, static_cast<int>(rows_), cpu.panel_keys).tiles;
+    if (sizes_.seq_k <= cpu.kept_keys) return 0;
+    return query_tiles_beyond(problem_, sizes_, static_cast<int>(rows_), cpu.panel_keys,
+                              cpu.kept_keys);
   }
 
   // What a tile, a block of keys and a block of rows take beside products and evaluation.

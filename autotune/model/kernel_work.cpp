@@ -100,7 +100,7 @@ void stagger(const WorkContext& c, KernelWork& work) {
 // Bytes of global memory that a forward reads and writes, each once.
 double forward_bytes(const WorkContext& c) {
   constexpr double kStatBytes = 4;  // a plane of the row statistics
-  const double rows = c.slices() * c.seq_q(), keys = c.kv_slices() * c.seq_k();
+  const double rows = c.slices() * c.seq_q(), keys = c.kv_slices() * c.seen_keys();
   const double q = c.d() * c.element(), o = c.dv() * c.element(), partial_o = 4 * c.dv();
   switch (c.problem.pass) {
     case Pass::kRowSums:
@@ -269,7 +269,7 @@ KernelWork dkdv_work(const WorkContext& c) {
   work.phases.back().amount[static_cast<size_t>(Resource::kDram)] =
       c.slices() * c.seq_q() *
           ((c.d() + c.dv()) * c.element() + kRowConstantBytes + (has_sums ? 8 * c.d() : 0)) +
-      2 * c.kv_slices() * c.seq_k() * (c.d() + c.dv()) * c.element();
+      c.kv_slices() * (c.seq_k() + c.seen_keys()) * (c.d() + c.dv()) * c.element();
   return work;
 }
 
@@ -291,7 +291,7 @@ KernelWork dq_tiles_work(const WorkContext& c, PerScore per, int accumulators, b
       {accumulators, kHopperDqOthers}, has_overlap, work);
   work.phases[0].amount[static_cast<size_t>(Resource::kDram)] =
       c.slices() * c.seq_q() * (c.d() + c.dv()) * c.element() +
-      c.kv_slices() * c.seq_k() * (c.d() + c.dv()) * c.element();
+      c.kv_slices() * c.seen_keys() * (c.d() + c.dv()) * c.element();
   return work;
 }
 

@@ -7,6 +7,7 @@
 #include "autotune/model/problem_figures.h"
 #include "codegen/pass_needs.h"
 #include "codegen/sizes.h"
+#include "codegen/visible_keys.h"
 
 namespace lssar {
 
@@ -28,6 +29,13 @@ struct WorkContext {
   double kv_slices() const { return static_cast<double>(sizes.batch * sizes.kv_heads); }
   double seq_q() const { return static_cast<double>(sizes.seq_q); }
   double seq_k() const { return static_cast<double>(sizes.seq_k); }
+  // Keys that some query sees: all but those that a window leaves out.
+  double seen_keys() const {
+    if (!has_window(problem) || sizes.seq_q == 0) return seq_k();
+    const int64_t last = sizes.seq_q - 1;
+    return static_cast<double>(
+        visible_key_tiles(problem, sizes.seq_q, sizes.seq_k, 0, last, 1).count());
+  }
 };
 
 // Instruction slots of a loop: `base` per score, and `tile + tile_dim * head_dim` per thread and

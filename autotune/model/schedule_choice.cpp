@@ -33,7 +33,8 @@ struct Applicant {
   const TuningTable* table = nullptr;
   ScheduleOrigin step = ScheduleOrigin::kDefault;
   bool is_far = false;
-  double distance = 0;  // of sizes, in octaves
+  bool has_no_window = false;  // and the problem has one
+  double distance = 0;         // of sizes, in octaves
   size_t table_idx = 0;
   bool is_other_kind = false;  // its lengths are fixed and the problem's are not, or the reverse
   bool is_other_device = false;
@@ -44,7 +45,7 @@ struct Applicant {
   mutable std::string text = {};
 
   auto rank() const {
-    return std::tie(is_far, step, distance, table_idx, is_other_kind, is_other_device, sms_apart,
+    return std::tie(is_far, step, has_no_window, distance, table_idx, is_other_kind, is_other_device, sms_apart,
                     is_other_compiler, is_other_driver);
   }
 };
@@ -82,10 +83,18 @@ struct PassedOver {
   }
 };
 
-// A schedule that is best for fixed lengths is good for open ones, and the reverse.
+// A schedule that is best for fixed lengths is good for open ones, and the reverse. One that is
+// best without a window is good for a problem with one, but not the reverse: its tiles may be as
+// small as the window.
 bool is_near(Bucket its, const Bucket& wanted) {
   its.fixed_lengths = wanted.fixed_lengths;
-  return same_but_sizes(its, wanted);
+  return same_but_sizes(its, wanted) || same_but_sizes(its, without_window(wanted));
+}
+
+// What the problem has and the record was not measured with; empty: nothing.
+std::string_view lacks(const TuningRecord& record, const Wanted& wanted) {
+  if (record.bucket.window != wanted.bucket.window) return "the window";
+  return not_in_records(wanted.problem);
 }
 
 ScheduleOrigin step_of(const TuningRecord& record, const Wanted& wanted) {
@@ -117,6 +126,7 @@ std::vector<Applicant> applicants(const Wanted& wanted,
            .table = tables[i],
            .step = step_of(record, wanted),
            .is_far = widest_size_gap(record.bucket, wanted.bucket) > kNearOctaves,
+           .has_no_window = record.bucket.window != wanted.bucket.window,
            .distance = size_distance(record.bucket, wanted.bucket),
            .table_idx = i,
            .is_other_kind = record.bucket.fixed_lengths != wanted.bucket.fixed_lengths,
@@ -194,7 +204,7 @@ std::string reason_for(const Applicant& chosen, const Wanted& wanted) {
     text += fmt::format(", {:.2g} octaves from seq {}x{} slices {}", chosen.distance,
                         wanted.bucket.seq_q, wanted.bucket.seq_k, wanted.bucket.slices);
   }
-  if (const std::string_view what = not_in_records(wanted.problem); !what.empty())
+  if (const std::string_view what = lacks(record, wanted); !what.empty())
     text += fmt::format(", {} without {}", evidence_name(record.evidence), what);
   if (chosen.is_other_compiler) text += ", compiled by " + record.machine.compiler;
   if (chosen.table != &shipped_table() && !chosen.table->name().empty())

@@ -103,6 +103,14 @@ FormShares form_shares(const Problem& problem, const Schedule& schedule, double 
   return {brief, std::min(brief, share_above(row.score(most), limit))};
 }
 
+// The share of all keys that the row at `place` (0 to 1) among all sees.
+double visible_share(const Problem& problem, const Sizes& sizes, double place) {
+  if (sizes.seq_q == 0 || sizes.seq_k == 0) return 0;
+  const auto row = static_cast<int64_t>(place * static_cast<double>(sizes.seq_q));
+  const VisibleKeys keys = visible_keys(problem, sizes.seq_q, sizes.seq_k, row);
+  return static_cast<double>(keys.count()) / static_cast<double>(sizes.seq_k);
+}
+
 }  // namespace
 
 TileCount query_tiles(const Problem& problem, const Sizes& sizes, int rows, int cols) {
@@ -110,6 +118,19 @@ TileCount query_tiles(const Problem& problem, const Sizes& sizes, int rows, int 
     const int64_t last = std::min((block + 1) * rows, sizes.seq_q) - 1;
     return tiles_of_rows(problem, sizes, block * rows, last, cols);
   });
+}
+
+double query_tiles_beyond(const Problem& problem, const Sizes& sizes, int rows, int cols,
+                          int64_t kept_keys) {
+  const double kept = static_cast<double>(kept_keys) / cols;
+  return sum_tiles((sizes.seq_q + rows - 1) / rows,
+                   [&](int64_t block) {
+                     const int64_t last = std::min((block + 1) * rows, sizes.seq_q) - 1;
+                     const double all =
+                         tiles_of_rows(problem, sizes, block * rows, last, cols);
+                     return std::max(all - kept, 0.0);
+                   })
+      .tiles;
 }
 
 TileCount packed_query_tiles(const Problem& problem, const Sizes& sizes, int packed_rows, int rows,
@@ -143,13 +164,15 @@ EvaluatorMix evaluator_mix(const Problem& problem, const Sizes& sizes, const Sch
     return mix;
   double weight = 0, brief = 0, linear = 0;
   for (int i = 0; i < kSamples; ++i) {
-    const double share = problem.causal ? (i + 0.5) / kSamples : 1.0;
+    double share = problem.causal ? (i + 0.5) / kSamples : 1.0;
+    if (has_window(problem)) share = visible_share(problem, sizes, (i + 0.5) / kSamples);
     const double keys = share * static_cast<double>(sizes.seq_k);
     const FormShares forms = form_shares(problem, schedule, keys);
     weight += share;
     brief += share * forms.brief;
     linear += share * forms.linear;
   }
+  if (weight == 0) return mix;
   mix.linear = schedule.hopper.evaluator == Evaluator::kLinear ? linear / weight : 0;
   mix.brief = brief / weight - mix.linear;
   mix.full = 1 - mix.brief - mix.linear;

@@ -10,7 +10,6 @@
 #include "autotune/table/bucket.h"
 #include "autotune/table/record_time.h"
 #include "base/log.h"
-#include "codegen/visible_keys.h"
 #include "runtime/call.h"
 
 namespace lssar {
@@ -26,12 +25,6 @@ Status check_task(const TuneProblem& task) {
         fmt::format("pass = {}: only forward, forward-train and backward are searched; this one "
                     "takes the default",
                     pass_name(task.problem.pass)));
-  }
-  // A record's key does not say which window it was measured with.
-  if (has_window(task.problem)) {
-    return unsupported(
-        "window_left, window_right, prefix and chunk are not searched; a problem with them takes "
-        "what was tuned without them, or the default");
   }
   // A record's key does not say that it was measured with rotary positions.
   if (task.problem.rotary_dim != 0) {

@@ -21,6 +21,42 @@ constexpr int64_t kTypicalSlices = 64;
 
 constexpr int64_t kMostSize = std::numeric_limits<int64_t>::max();
 
+BucketWindow window_of(const Problem& problem) {
+  if (!has_window(problem)) return {};
+  // As kernels have it: beside a causal mask window_right has no effect.
+  return {problem.window_left, window_right_of(problem), problem.window_sinks, problem.prefix,
+          problem.chunk};
+}
+
+// " window 1023,0 sinks 4": the limits that there are.
+std::string window_text(const BucketWindow& window) {
+  std::string text;
+  if (window.window_left >= 0 || window.window_right >= 0)
+    text += fmt::format(" window {},{}", window.window_left, window.window_right);
+  if (window.window_sinks != 0) text += fmt::format(" sinks {}", window.window_sinks);
+  if (window.prefix != 0) text += fmt::format(" prefix {}", window.prefix);
+  if (window.chunk != 0) text += fmt::format(" chunk {}", window.chunk);
+  return text;
+}
+
+nlohmann::json to_json(const BucketWindow& window) {
+  return {{"window_left", window.window_left},
+          {"window_right", window.window_right},
+          {"window_sinks", window.window_sinks},
+          {"prefix", window.prefix},
+          {"chunk", window.chunk}};
+}
+
+Status read_window(const nlohmann::json& json, BucketWindow& window) {
+  RequiredFields fields(json, "bucket.window");
+  fields.need_whole("window_left", -1, kMostSize, window.window_left);
+  fields.need_whole("window_right", -1, kMostSize, window.window_right);
+  fields.need_whole("window_sinks", 0, kMostSize, window.window_sinks);
+  fields.need_whole("prefix", 0, kMostSize, window.prefix);
+  fields.need_whole("chunk", 0, kMostSize, window.chunk);
+  return fields.finish();
+}
+
 std::string size_text(int64_t size) { return size == 0 ? "any" : fmt::to_string(size); }
 
 double log2_distance(int64_t a, int64_t b, int64_t typical) {
@@ -46,6 +82,7 @@ Bucket bucket_of(const Problem& problem, const Sizes& sizes, Determinism determi
   bucket.head_dim = problem.head_dim;
   bucket.head_dim_v = problem.head_dim_v;
   bucket.causal = problem.causal;
+  bucket.window = window_of(problem);
   bucket.p = problem.p;
   bucket.has_offset = problem.p != 0 && problem.offset != 0;
   bucket.score = problem.score;
@@ -61,10 +98,14 @@ Bucket bucket_of(const Problem& problem, const Sizes& sizes, Determinism determi
 }
 
 std::string_view not_in_records(const Problem& problem) {
-  if (has_window(problem)) return "the window";
   if (problem.rotary_dim != 0) return "rotary_dim";
   if (problem.varlen) return "varlen";
   return problem.invariant ? "invariant" : "";
+}
+
+Bucket without_window(Bucket bucket) {
+  bucket.window = {};
+  return bucket;
 }
 
 bool same_but_sizes(const Bucket& a, const Bucket& b) {
@@ -95,6 +136,7 @@ std::string to_string(const Bucket& bucket) {
                                  bucket.p, bucket.has_offset ? "" : " no offset", bucket.gqa_ratio,
                                  size_text(bucket.seq_q), size_text(bucket.seq_k),
                                  size_text(bucket.slices), determinism_name(bucket.determinism));
+  text += window_text(bucket.window);
   if (bucket.score != ScoreFunction()) text += " score " + fields_text(bucket.score);
   if (bucket.fixed_lengths) text += " fixed lengths";
   if (bucket.alignment != kFastAlignment) text += fmt::format(" alignment {}", bucket.alignment);
@@ -117,6 +159,7 @@ nlohmann::json to_json(const Bucket& bucket) {
                          {"seq_k", bucket.seq_k},
                          {"slices", bucket.slices}};
   if (bucket.score != ScoreFunction()) json["score"] = fields_to_json(bucket.score);
+  if (bucket.window != BucketWindow()) json["window"] = to_json(bucket.window);
   return json;
 }
 
@@ -132,6 +175,8 @@ Result<Bucket> bucket_from_json(const nlohmann::json& json) {
   fields.need("has_offset", bucket.has_offset);
   if (const nlohmann::json* score = fields.object("score"))
     fields.fail(read_fields(*score, "bucket.score", bucket.score));
+  if (const nlohmann::json* window = fields.object("window"))
+    fields.fail(read_window(*window, bucket.window));
   fields.need("alignment", bucket.alignment);
   fields.need_whole("gqa_ratio", 1, kMostSize, bucket.gqa_ratio);
   fields.need("fixed_lengths", bucket.fixed_lengths);

@@ -21,12 +21,22 @@ namespace lssar {
 // The length that stands for one that the problem leaves open.
 inline constexpr int64_t kTypicalLength = 4096;
 
+// Which keys rows see, as the fields of Problem of these names; by default all. A causal mask is a
+// window_right of 0 where there is a window.
+struct BucketWindow {
+  int64_t window_left = -1, window_right = -1;
+  int64_t window_sinks = 0, prefix = 0, chunk = 0;
+
+  bool operator==(const BucketWindow&) const = default;
+};
+
 struct Bucket {
   Pass pass = Pass::kForward;
   DType dtype = DType::kBf16;
   int head_dim = 64;
   int head_dim_v = 64;
   bool causal = true;
+  BucketWindow window;
   int p = 15;
   bool has_offset = true;      // offset != 0 and p != 0
   ScoreFunction score;
@@ -50,9 +60,12 @@ int64_t length_bucket(int64_t n);
 // REQUIRES: validate(problem).ok(). A size of 0 in `sizes` is not known.
 Bucket bucket_of(const Problem& problem, const Sizes& sizes, Determinism determinism);
 
-// What `problem` has and no record was measured with: "the window", "varlen" or "invariant". Such
+// What `problem` has and no record was measured with: "rotary_dim", "varlen" or "invariant". Such
 // problems are not searched, and records are near to them at best. Empty: nothing.
 std::string_view not_in_records(const Problem& problem);
+
+// The same without a window. Records of such buckets are near to those with one.
+Bucket without_window(Bucket bucket);
 
 // Whether the two differ only in seq_q, seq_k and slices.
 bool same_but_sizes(const Bucket& a, const Bucket& b);
@@ -68,8 +81,8 @@ double widest_size_gap(const Bucket& a, const Bucket& b);
 // "forward causal bf16 d 64 dv 64 p 15 gqa 1 seq 4096x4096 slices 64 repeatable".
 std::string to_string(const Bucket& bucket);
 nlohmann::json to_json(const Bucket& bucket);
-// Every field must be there, but for the score: without one it is the default. Errors name the
-// field.
+// Every field must be there, but for the score and the window: without one it is the default.
+// Errors name the field.
 Result<Bucket> bucket_from_json(const nlohmann::json& json);
 
 }  // namespace lssar

@@ -321,8 +321,8 @@ typedef struct lssar_tune_options {
  * `problems` are `num_problems` pointers. Lengths, batch and heads are those that calls will
  * typically have. A length of 0 stands for 4096, and one batch entry of one head for 16K tokens of
  * 16 heads. Takes minutes, and should have the device for itself. `options` may be NULL. Row sums
- * and weighted sums are skipped, because they have one schedule. So are problems with windows,
- * varlen, rotary_dim or invariant, which take the schedule that was tuned without them. A problem
+ * and weighted sums are skipped, because they have one schedule. So are problems with varlen,
+ * rotary_dim or invariant, which take the schedule that was tuned without them. A problem
  * that fails does not stop the others; the first failure is returned. INVALID_ARGUMENT;
  * UNSUPPORTED: the device is record, which cannot be tuned; MISSING: no worker program, no
  * compiler; DEVICE_ERROR: no candidate passed, or another process has been tuning on this device

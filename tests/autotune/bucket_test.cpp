@@ -72,10 +72,34 @@ TEST(Bucket, TellsScoreFunctionsApart) {
             std::string::npos);
 }
 
+TEST(Bucket, TellsWindowsApart) {
+  Problem problem;
+  problem.causal = true;
+  const Bucket plain = bucket_of(problem, {}, Determinism::kRepeatable);
+  EXPECT_FALSE(to_json(plain).contains("window"));
+  problem.window_right = 3;  // without effect beside the causal mask
+  EXPECT_EQ(bucket_of(problem, {}, Determinism::kRepeatable), plain);
+  problem.window_left = 255;
+  problem.window_sinks = 4;
+  const Bucket window = bucket_of(problem, {}, Determinism::kRepeatable);
+  EXPECT_FALSE(same_but_sizes(plain, window));
+  EXPECT_EQ(without_window(window), plain);
+  EXPECT_NE(to_string(window).find(" window 255,0 sinks 4"), std::string::npos)
+      << to_string(window);
+  problem.window_right = -1;
+  EXPECT_EQ(bucket_of(problem, {}, Determinism::kRepeatable), window);
+  const auto again = bucket_from_json(to_json(window));
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(*again, window);
+  nlohmann::json bad = to_json(window);
+  bad["window"].erase("chunk");
+  EXPECT_EQ(bucket_from_json(bad).status().message(), "bucket.window.chunk is missing");
+}
+
 TEST(Bucket, AnUnknownFieldIsAnError) {
   // It would tell problems apart that this library takes for one.
   nlohmann::json json = to_json(Bucket());
-  json["window"] = 256;
+  json["widow"] = 256;
   EXPECT_EQ(bucket_from_json(json).status().code(), StatusCode::kInvalidArgument);
 }
 

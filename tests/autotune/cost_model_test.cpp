@@ -412,6 +412,22 @@ TEST(CostModel, TilesOfTheDiagonalAreCountedWhole) {
               1, 1e-3);
 }
 
+TEST(CostModel, AWindowTakesTheTilesThatItVisits) {
+  Case c = make_case(Pass::kForward, 64, 4096);
+  const double all = term(c.cost(), Resource::kTensor);
+  c.problem.window_left = 255;
+  // Rows see 256 keys of 2048 in the mean, and blocks visit a tile or two more.
+  EXPECT_GT(term(c.cost(), Resource::kTensor), 0.9 * all * 256 / 2048);
+  EXPECT_LT(term(c.cost(), Resource::kTensor), 2.5 * all * 256 / 2048);
+  // Of a few queries' keys only those of the window are read, after all keys' norms.
+  c.sizes.seq_q = 16;
+  c.sizes.seq_k = 65536;
+  const CostEstimate windowed = c.cost();
+  EXPECT_LE(windowed.lower_bound_ms, windowed.ms);
+  c.problem.window_left = -1;
+  EXPECT_LT(windowed.lower_bound_ms, 0.5 * c.cost().lower_bound_ms);
+}
+
 TEST(CostModel, CountsTheTilesOfPackedHeads) {
   Case c = make_case(Pass::kForward, 64, 256);
   c.sizes.heads = 8 * c.sizes.kv_heads;

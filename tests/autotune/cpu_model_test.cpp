@@ -79,6 +79,24 @@ TEST(CpuModel, ActivationsThatAreNotKeptAreComputedAgain) {
   EXPECT_NEAR(more, 1 + 0.5 * 0.25, 0.01);
 }
 
+// Of 2048 keys, rows of a window see 128, and 6 of them in a block at most 133: 9 or 10 panels of
+// 16. So 512 kept keys are all that a block visits.
+TEST(CpuModel, AWindowTakesTheTilesThatItVisits) {
+  CpuCase c;
+  c.problem.causal = true;
+  c.problem.window_left = 127;
+  Schedule kept = c.schedule();
+  kept.cpu.kept_keys = 512;
+  const double products = term(c.cost(kept), Resource::kTensor);
+  CpuCase all;
+  all.problem.causal = false;
+  const double of_all = term(all.cost(all.schedule()), Resource::kTensor);
+  EXPECT_GT(products / of_all, 8.0 / 128);
+  EXPECT_LT(products / of_all, 10.0 / 128);
+  kept.cpu.kept_keys = 0;  // the scores, a half, once more
+  EXPECT_NEAR(term(c.cost(kept), Resource::kTensor) / products, 1.5, 0.02);
+}
+
 TEST(CpuModel, FewSumsAndManyLoadsCostMore) {
   const CpuCase c;
   Schedule narrow = c.schedule();

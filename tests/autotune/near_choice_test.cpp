@@ -1,4 +1,5 @@
-// Records have no window, varlen or invariant: for a problem with one, they are near at best.
+// Records have no varlen, rotary positions or invariant: for a problem with one, they are near at
+// best. So are records without a window for a problem with one.
 #include <gtest/gtest.h>
 
 #include "autotune/model/schedule_choice.h"
@@ -29,6 +30,34 @@ TEST(NearChoice, ARecordOfItsSizesIsNearAndTheReasonSaysWhy) {
   EXPECT_EQ(windowed.schedule, plain.schedule);
   EXPECT_NE(windowed.reason.find(", measured without the window"), std::string::npos)
       << windowed.reason;
+}
+
+// What was measured with the window itself comes first, even at other lengths. It says nothing of
+// other windows, nor of problems without one.
+TEST(NearChoice, ARecordOfTheWindowIsBetter) {
+  Problem problem = sample_problem();
+  problem.window_left = 100;
+  TuningRecord windowed = sample_record(a100(), 2048, problem);
+  windowed.schedule.forward.block_cols = 32;
+  windowed.source_hash =
+      *schedule_source_hash(windowed.problem, windowed.schedule, *target_from_name("sm_80"));
+  TuningTable table;
+  table.add(windowed);
+  const auto chosen = [&](int64_t window_left, int64_t length) {
+    Problem problem = sample_problem();
+    problem.window_left = window_left;
+    return choose_schedule(problem, sizes_of_length(length), Determinism::kRepeatable,
+                           *target_from_name("sm_80"), a100(), {&table});
+  };
+  EXPECT_EQ(chosen(100, 2048).origin, ScheduleOrigin::kExact) << chosen(100, 2048).reason;
+  EXPECT_EQ(chosen(101, 2048).origin, ScheduleOrigin::kDefault) << chosen(101, 2048).reason;
+  EXPECT_EQ(chosen(-1, 2048).origin, ScheduleOrigin::kDefault) << chosen(-1, 2048).reason;
+  const TuningRecord plain = sample_record(a100());
+  ASSERT_FALSE(plain.schedule == windowed.schedule);
+  table.add(plain);
+  EXPECT_EQ(chosen(100, 4096).schedule, windowed.schedule) << chosen(100, 4096).reason;
+  EXPECT_EQ(chosen(101, 4096).schedule, plain.schedule) << chosen(101, 4096).reason;
+  EXPECT_EQ(chosen(-1, 4096).origin, ScheduleOrigin::kExact) << chosen(-1, 4096).reason;
 }
 
 TEST(NearChoice, VarlenIsLikewise) {

@@ -48,6 +48,21 @@ class CpuTune : public testing::Test {
     return candidate;
   }
 
+  // What plans take, by the table of a search.
+  static ScheduleChoice choice_by(const std::string& table, const Problem& problem,
+                                  const Sizes& sizes) {
+    EngineOptions on_cpu;
+    on_cpu.device = DeviceChoice::kCpu;
+    const auto engine = Engine::open(on_cpu);
+    EXPECT_TRUE(engine.ok()) << engine.status().to_string();
+    if (!engine.ok()) return {};
+    ChooserOptions chooser;
+    chooser.user_table = load_user_table(table, "");
+    const auto choice = ScheduleChooser(**engine, chooser).choose(problem, sizes);
+    EXPECT_TRUE(choice.ok()) << choice.status().to_string();
+    return choice.ok() ? *choice : ScheduleChoice();
+  }
+
   const TemporaryFolder folder_;
 };
 
@@ -88,16 +103,49 @@ TEST_F(CpuTune, ASearchRulesOutCrashesAndPlansFindItsWinner) {
 
   options.extra.clear();
   EXPECT_TRUE(tune_with(**runner, problem, options)->resumed_complete);
-  EngineOptions on_cpu;
-  on_cpu.device = DeviceChoice::kCpu;
-  const auto engine = Engine::open(on_cpu);
-  ASSERT_TRUE(engine.ok()) << engine.status().to_string();
-  ChooserOptions chooser;
-  chooser.user_table = load_user_table(options.table_path, "");
-  const auto choice = ScheduleChooser(**engine, chooser).choose(task.problem, task.sizes);
-  ASSERT_TRUE(choice.ok());
-  EXPECT_EQ(choice->origin, ScheduleOrigin::kExact) << choice->reason;
-  EXPECT_EQ(choice->schedule, winner.schedule);
+  const ScheduleChoice choice = choice_by(options.table_path, task.problem, task.sizes);
+  EXPECT_EQ(choice.origin, ScheduleOrigin::kExact) << choice.reason;
+  EXPECT_EQ(choice.schedule, winner.schedule);
+}
+
+TEST_F(CpuTune, AWindowIsTimedForItself) {
+  RunnerTask task = task_of(Pass::kForward);
+  task.problem.window_left = 20;
+  Result<std::unique_ptr<CandidateRunner>> runner = open_worker_runner(task, 2);
+  ASSERT_TRUE(runner.ok()) << runner.status().to_string();
+  TuneOptions options;
+  options.table_path = folder_ / "tuning.jsonl";
+  options.budget = {"quick", 0, 1, 0, 0, 2, 2, 2};
+  options.parallel_compiles = 2;
+  const auto outcome = tune_with(**runner, {task.problem, task.sizes, task.determinism}, options);
+  ASSERT_TRUE(outcome.ok()) << outcome.status().to_string();
+  EXPECT_EQ(outcome->winner.evidence, Evidence::kMeasured);
+  EXPECT_EQ(outcome->winner.bucket.window.window_left, 20);
+  const auto origin = [&](int64_t window_left) {
+    Problem problem = task.problem;
+    problem.window_left = window_left;
+    return choice_by(options.table_path, problem, task.sizes).origin;
+  };
+  EXPECT_EQ(origin(20), ScheduleOrigin::kExact);
+  EXPECT_EQ(origin(21), ScheduleOrigin::kDefault);
+  EXPECT_EQ(origin(-1), ScheduleOrigin::kDefault);
+}
+
+// The window is wider than what other cases have of keys.
+TEST_F(CpuTune, TheCheckSeesKeysThatAWindowHides) {
+  RunnerTask task = task_of(Pass::kForward);
+  task.problem.window_left = 600;
+  const auto host = open_candidate_host(task);
+  ASSERT_TRUE(host.ok()) << host.status().to_string();
+  const CandidateSpec right = candidate_of(task);
+  const Result<CheckReport> passed = (*host)->check(right, CheckDepth::kQuick);
+  ASSERT_TRUE(passed.ok()) << passed.status().to_string();
+  EXPECT_EQ(passed->verdict, Verdict::kOk) << passed->reason;
+  const CandidateSpec wrong =
+      edited(task, right, {{"position - Config::kWindowLeft", "position - 599"}});
+  const Result<CheckReport> failed = (*host)->check(wrong, CheckDepth::kQuick);
+  ASSERT_TRUE(failed.ok()) << failed.status().to_string();
+  EXPECT_EQ(failed->verdict, Verdict::kWrong) << failed->reason;
 }
 
 TEST_F(CpuTune, TheCheckSeesKeysWhoseActivationsAreComputedAgain) {
