@@ -70,7 +70,7 @@ struct TileCount {
 };
 // Blocks of `rows` queries that walk over tiles of `cols` keys.
 TileCount query_tiles(const Problem& problem, const Sizes& sizes, int rows, int cols);
-// Of these tiles, those that a block visits after the first `kept_keys` keys of its walk.
+// The tiles among these that a block visits after the first `kept_keys` keys of its walk.
 double query_tiles_beyond(const Problem& problem, const Sizes& sizes, int rows, int cols,
                           int64_t kept_keys);
 // The tiles for one kv head, if tiles pack the queries of the heads that share it: `packed_rows`

@@ -45,8 +45,8 @@ struct Applicant {
   mutable std::string text = {};
 
   auto rank() const {
-    return std::tie(is_far, step, has_no_window, distance, table_idx, is_other_kind, is_other_device, sms_apart,
-                    is_other_compiler, is_other_driver);
+    return std::tie(is_far, step, has_no_window, distance, table_idx, is_other_kind,
+                    is_other_device, sms_apart, is_other_compiler, is_other_driver);
   }
 };
 
