@@ -27,7 +27,7 @@ def check_lengths(name, x, count, q):
         raise ValueError(f"{name}: on device '{x.device}'; must be on that of q, '{q.device}'")
 
 
-def check_tensors(q, k, v, rank, options, sink):
+def check_tensors(q, k, v, rank, options, sink, slopes=None):
     _rules.check_scalars(*options[:3])
     for name, x in (("q", q), ("k", k), ("v", v)):
         if not isinstance(x, torch.Tensor):
@@ -39,7 +39,7 @@ def check_tensors(q, k, v, rank, options, sink):
     else:
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
     _check.check_tensors(q, k, v)
-    _check.check_sink(sink, q, options.score, options.p, options.offset)
+    _check.check_sink(sink, q, options.score, options.p, options.offset, slopes)
 
 
 def _longest(name, given, cu):
@@ -68,6 +68,7 @@ def varlen_attention(
     prefix: int = 0,
     chunk: int = 0,
     invariant: bool = False,
+    alibi_slopes: Optional[torch.Tensor] = None,
 ) -> torch.Tensor:
     """lssar.attention over sequences that are packed one after another, differentiable once.
 
@@ -86,6 +87,7 @@ def varlen_attention(
             first on. None: all.
         window_size, window_sinks, prefix, chunk: as for lssar.attention, in the row's own sequence.
         invariant: as for lssar.attention.
+        alibi_slopes: as for lssar.attention, with positions in the row's own sequence.
 
     Returns [total_q, heads, dv] in the dtype of q. Rows that are in no sequence are 0, and so are
     gradients of such rows.
@@ -97,7 +99,7 @@ def varlen_attention(
         q, k, v = _attention.follow_autocast(q, k, v)
     window = _rules.window_of(window_size, window_sinks, prefix, chunk)
     options = Options(causal, p, offset, score, window, _rules.flag("invariant", invariant))
-    check_tensors(q, k, v, 3, options, sink)
+    check_tensors(q, k, v, 3, options, sink, alibi_slopes)
     if not isinstance(cu_seqlens_q, torch.Tensor) or cu_seqlens_q.dim() != 1:
         raise TypeError(f"cu_seqlens_q: {cu_seqlens_q!r}; must be a torch.Tensor [sequences + 1]")
     batch = cu_seqlens_q.shape[0] - 1
@@ -120,6 +122,7 @@ def varlen_attention(
         cu_seqlens_k,
         seqused_q,
         seqused_k,
+        alibi_slopes=alibi_slopes,
     )
     options = options._replace(offset=float(offset))
     rows = (plain_rows(x) for x in (q, k, v))

@@ -114,6 +114,7 @@ class FeatureCall {
         saved_stats_(context),
         saved_x_(context),
         sink_(context),
+        slopes_(context),
         workspace_(context),
         cu_q_(context),
         cu_k_(context),
@@ -127,7 +128,9 @@ class FeatureCall {
     return make_sizes(1, case_.problem.heads, case_.problem.kv_heads, queries_.lengths[b],
                       keys_.lengths[b]);
   }
-  const std::vector<float>& sink() const { return inputs[0].sink; }  // one for all
+  // These are one for all sequences.
+  const std::vector<float>& sink() const { return inputs[0].sink; }
+  const std::vector<float>& slopes() const { return inputs[0].alibi_slopes; }
 
   Status set_up(const lssar_plan* plan) {
     for (SequenceTensor* tensor : {&o, &grad_q, &grad_k, &grad_v, &q, &k, &v, &grad_o})
@@ -138,6 +141,7 @@ class FeatureCall {
     LSSAR_RETURN_IF_ERROR(grad_o.upload(all_of(&RandomInputs::grad_o)));
     LSSAR_RETURN_IF_ERROR(write_all(sink_, sink()));
     LSSAR_RETURN_IF_ERROR(grad_sink.allocate(sink_.bytes()));
+    LSSAR_RETURN_IF_ERROR(write_all(slopes_, slopes()));
     LSSAR_RETURN_IF_ERROR(write_all(cu_q_, queries_.cu_seqlens()));
     LSSAR_RETURN_IF_ERROR(write_all(cu_k_, keys_.cu_seqlens()));
     LSSAR_RETURN_IF_ERROR(write_all(used_q_, queries_.lengths));
@@ -162,6 +166,7 @@ class FeatureCall {
     call.saved_x = saved_x_.data();
     call.sink = static_cast<const float*>(sink_.data());
     call.grad_sink = static_cast<float*>(grad_sink.data());
+    call.alibi_slopes = static_cast<const float*>(slopes_.data());
     call.workspace = workspace_.data();
     call.workspace_bytes = workspace_.bytes();
     if (case_.lengths == LengthsGiven::kInCall) add_lengths(call);
@@ -238,7 +243,7 @@ class FeatureCall {
   std::vector<RandomInputs> inputs;
 
  private:
-  Buffer saved_stats_, saved_x_, sink_, workspace_, cu_q_, cu_k_, used_q_, used_k_;
+  Buffer saved_stats_, saved_x_, sink_, slopes_, workspace_, cu_q_, cu_k_, used_q_, used_k_;
 };
 
 }  // namespace lssar

@@ -26,9 +26,15 @@ std::vector<ReferenceOutputs> references_of(const FeatureCase& c, const FeatureC
   std::vector<ReferenceOutputs> all;
   for (size_t b = 0; b < memory.inputs.size(); ++b) {
     const RandomInputs& in = memory.inputs[b];
-    const auto outputs = reference_attention(
-        c.problem, memory.sizes_of(static_cast<int64_t>(b)),
-        {widened(in.q), widened(in.k), widened(in.v), widened(in.grad_o), widened(memory.sink())});
+    const auto outputs = reference_attention(c.problem, memory.sizes_of(static_cast<int64_t>(b)),
+                                             {widened(in.q),
+                                              widened(in.k),
+                                              widened(in.v),
+                                              widened(in.grad_o),
+                                              widened(memory.sink()),
+                                              {},
+                                              {},
+                                              widened(memory.slopes())});
     EXPECT_TRUE(outputs.ok()) << outputs.status().to_string();
     all.push_back(outputs.ok() ? *outputs : ReferenceOutputs());
     if (!in.grad_o.empty()) continue;

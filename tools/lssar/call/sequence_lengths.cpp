@@ -96,8 +96,14 @@ AttentionInputs PackedSequences::inputs(int64_t b, const Problem& problem,
   const auto of_k = [&](const std::vector<float>& values, int64_t dim) {
     return rows(values, kv_heads, cu_seqlens_k.back(), dim, cu_seqlens_k[b], cu_seqlens_k[b + 1]);
   };
-  return {of_q(all.q, problem.head_dim), of_k(all.k, problem.head_dim),
-          of_k(all.v, problem.head_dim_v), of_q(all.grad_o, problem.head_dim_v), all.sink};
+  return {of_q(all.q, problem.head_dim),
+          of_k(all.k, problem.head_dim),
+          of_k(all.v, problem.head_dim_v),
+          of_q(all.grad_o, problem.head_dim_v),
+          all.sink,
+          {},
+          {},
+          all.alibi_slopes};
 }
 
 AttentionOutputs PackedSequences::outputs(int64_t b, const Problem& problem,
