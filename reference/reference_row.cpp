@@ -35,6 +35,12 @@ ScoreFunctions::Value value_of(const Program& program, const Arguments& argument
 // max(x, 0), but NaN if x is NaN.
 double positive_part(double x) { return x <= 0 ? 0.0 : x; }
 
+// Infinity comes from q or k. The cap must not hide it.
+double capped(double cap, double product) {
+  if (cap == 0) return product;
+  return std::isinf(product) ? kNan : cap * std::tanh(product / cap);
+}
+
 // Computes s, c and the scaled products: the scores and the scale of row i. `position`: that of the
 // row among the keys.
 std::vector<double> score_row(const ScoreFunction& score, const UnitRows& q, const UnitRows& k,
@@ -46,10 +52,7 @@ std::vector<double> score_row(const ScoreFunction& score, const UnitRows& q, con
   for (int64_t j = 0; j < row.length; ++j) {
     const int64_t key = row.keys.key(j);
     products[j] = row.scale * dot(q.row(i), k.row(key), q.dim);
-    const double capped = score.soft_cap == 0
-                              ? products[j]
-                              : score.soft_cap * std::tanh(products[j] / score.soft_cap);
-    row.score[j] = capped + bias;
+    row.score[j] = capped(score.soft_cap, products[j]) + bias;
     if (score.alibi != Alibi::kNone)
       row.score[j] -= alibi_slope * static_cast<double>(std::abs(position - key));
   }

@@ -103,6 +103,7 @@ TEST(CpuScore, WhatIsNoNumberIsNotHidden) {
   const Sizes sizes = sizes_with(1, 1, 1, kRows, kRows);
   for (const auto& [score, p] : std::vector<std::pair<const char*, int>>{
            {"softmax", 3},
+           {"sigmoid,soft_cap=2", 0},
            {"phi=where(x < 0, 0, min(x, 6)),qk_norm=false,normalizer=sum_abs", 0}}) {
     const Problem problem = scored(score, p, kDim, kDim);
     for (const float bad : {kNan, -std::numeric_limits<float>::infinity()}) {
