@@ -260,6 +260,7 @@ Tensors tensors_of_call(const lssar_call& call) {
   tensors.rotary_cos = reinterpret_cast<DevicePtr>(call.rotary_cos);
   tensors.rotary_sin = reinterpret_cast<DevicePtr>(call.rotary_sin);
   tensors.rotary_positions = call.rotary_positions;
+  tensors.alibi_slopes = reinterpret_cast<DevicePtr>(call.alibi_slopes);
   return tensors;
 }
 

@@ -26,7 +26,8 @@ double effective_offset(const Problem& problem);
 
 // Whether one fma scales and shifts scores. The largest score must then come from the largest
 // product, so the scale is positive and the same for all keys (no norms) and rows. Not with a
-// second stage, whose weights would show that the largest activation is not quite 1.
+// second stage, whose weights would show that the largest activation is not quite 1, and not where
+// scores change between their scale and their shift.
 bool fuses_scale(const Problem& problem);
 // Whether a row's r is the sum of weights by which o is divided in any case. Hopper forwards of an
 // exponential have few instructions per score, and each further sum would be one more.
@@ -36,6 +37,10 @@ bool scales_weights(const Problem& problem);
 
 // Whether a call of the pass has the sinks' logits (AttentionParams::sink).
 bool reads_sink(const Problem& problem);
+// Whether a call has the heads' slopes.
+bool reads_alibi(const Problem& problem);
+// Whether scores are more than scaled products and a bias of the row: with a soft cap, or ALiBi.
+bool changes_scores(const Problem& problem);
 
 // Whether the kernel runs a pass over the keys before it forms weights, because the weights depend
 // on all keys. For ranges of keys, row sums are that pass.

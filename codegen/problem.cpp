@@ -148,6 +148,12 @@ Status check_number(const char* field, const NameOrNumber<Name>& value) {
   return out_of_range(field, value.number, FieldForm<NameOrNumber<Name>>::allowed() + ", finite");
 }
 
+Status check_soft_cap(const ScoreFunction& score) {
+  const double cap = score.soft_cap;
+  if (cap == 0 || (cap >= kLeastSoftCap && cap <= kMostSoftCap)) return {};
+  return out_of_range("score.soft_cap", cap, "0, and numbers from 1e-06 to 1e+06");
+}
+
 Status check_sink(const ScoreFunction& score) {
   if (score.sink == Sink::kNone) return {};
   if (score.phi != Activation(*named_activation("exp"))) {
@@ -168,6 +174,7 @@ Status check_stages(const Problem& problem) {
   const ScoreFunction& score = problem.score;
   LSSAR_RETURN_IF_ERROR(check_number("score.scale", score.scale));
   LSSAR_RETURN_IF_ERROR(check_number("score.bias", score.bias));
+  LSSAR_RETURN_IF_ERROR(check_soft_cap(score));
   for (const Variable variable : {Variable::kOffset, Variable::kLength}) {
     if (score.phi.expression.depends_on(variable))
       return out_of_range("score.phi", value_text(score.phi), "expressions in x");

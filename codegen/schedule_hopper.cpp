@@ -393,6 +393,10 @@ Status hopper_reason(const Problem& problem, const Target& target) {
     return invalid_argument(
         "schedule.variant = hopper: not with problem.invariant, because the rows of a tile choose "
         "their form of softplus together; allowed is portable");
+  if (reads_alibi(problem))
+    return invalid_argument(
+        "schedule.variant = hopper: not with problem.score.alibi, for which it has no kernels; "
+        "allowed is portable");
   if (problem.alignment < 16)
     return invalid_argument(
         fmt::format("schedule.variant = hopper: TMA needs a problem.alignment of 16, and it is {}",

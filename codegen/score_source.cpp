@@ -106,6 +106,15 @@ bool needs_precise_functions(const Problem& problem) {
   return problem.dtype == DType::kFp32 || problem.p > kMaxPowerOfOwnKernels;
 }
 
+SoftCap soft_cap_of(const Problem& problem) {
+  using Kind = Expression::Kind;
+  // The unit's sign does not matter, because tanh is odd.
+  const Expression cap = static_cast<float>(std::abs(problem.score.soft_cap * unit_of(problem)));
+  const Expression x = Variable::kX;
+  const Expression u = apply(Kind::kExp, -2.0 * apply(Kind::kAbs, x / cap));
+  return {cap * apply(Kind::kTanh, x / cap), 4.0 * u / pow(1.0 + u, 2.0)};
+}
+
 void write_score_constants(SourceWriter& out, const Problem& problem) {
   const ScoreFunction& score = problem.score;
   const bool is_exponential = exponential_of(problem).has_value();
@@ -124,6 +133,10 @@ void write_score_constants(SourceWriter& out, const Problem& problem) {
   out.constant("bool", "kHasSink", score.sink != Sink::kNone ? "true" : "false");
   out.constant("bool", "kSinkNeedsEpsilon",
                score.sink != Sink::kNone && needs_epsilon(problem) ? "true" : "false");
+  out.constant("bool", "kHasSoftCap", score.soft_cap != 0 ? "true" : "false");
+  out.constant("bool", "kHasAlibi", score.alibi != Alibi::kNone ? "true" : "false");
+  out.constant("bool", "kChangesScores", changes_scores(problem) ? "true" : "false");
+  out.constant("float", "kScoreUnit", float_literal(unit_of(problem)));
   out.constant("float", "kPhiSign", float_literal(phi_sign(problem)));
   out.constant("float", "kGradUnit", float_literal(is_exponential ? std::numbers::ln2 : 1.0));
 }
@@ -149,6 +162,10 @@ void write_score_functions(SourceWriter& out, const Problem& problem, bool is_cp
     of_keys("Subtracted from a sink's logit, in place of a bias that all scores share.",
             "sink_bias", natural_bias_source(score, rows));
   of_keys("r_i, if it is not a sum.", "fixed_normalizer", normalizer_source(score, rows));
+  if (score.soft_cap != 0) {
+    const SoftCap cap = soft_cap_of(problem);
+    write_function(out, "soft_cap", {"x"}, cap.value, cap.slope, form);
+  }
   if (exponential_of(problem)) {
     write_exponential(out, problem, rows);
   } else {
@@ -170,8 +187,10 @@ std::vector<std::string> score_formula(const Problem& problem) {
                            : score.bias.name == BiasName::kNegLogLength
                                ? " - log(N)"
                                : " + " + value_text(score.bias);
-  lines.push_back(fmt::format("s = {} {}{},  a = {} at x = s", scale,
-                              score.qk_norm ? "cos(q, k)" : "q.k", bias,
+  std::string product = scale + (score.qk_norm ? " cos(q, k)" : " q.k");
+  if (score.soft_cap != 0) product = fmt::format("{0} tanh({1} / {0})", score.soft_cap, product);
+  const char* alibi = score.alibi == Alibi::kNone ? "" : " - slope |i + Lk - Lq - j|";
+  lines.push_back(fmt::format("s = {}{}{},  a = {} at x = s", product, bias, alibi,
                               to_string(score.phi.expression)));
   const char* r = score.normalizer == Normalizer::kSum      ? "sum a"
                   : score.normalizer == Normalizer::kSumAbs ? "sum |a|"

@@ -15,6 +15,14 @@ namespace lssar {
 // that the cheap forms show.
 bool needs_precise_functions(const Problem& problem);
 
+// The soft cap in the units of phi, and its derivative: 4 u / (1 + u)^2 with u = e^(-2 |x / cap|).
+// 1 - tanh^2 would be a rounding error where scores are far above the cap.
+struct SoftCap {
+  Expression value, slope;
+};
+// REQUIRES: there is a soft cap.
+SoftCap soft_cap_of(const Problem& problem);
+
 // The constants that choose between passes and sums.
 void write_score_constants(SourceWriter& out, const Problem& problem);
 // score_scale, score_bias, fixed_normalizer, phi, phi_and_slope, psi, psi_and_slope, each under a

@@ -124,7 +124,7 @@ bool fuses_scale(const Problem& problem) {
   const ScoreScale& scale = problem.score.scale;
   const bool is_constant = scale.name == ScaleName::kInvSqrtDim || scale.name == ScaleName::kNumber;
   if (!exponential || problem.score.qk_norm || problem.p != 0 || problem.score.psi.expression ||
-      !is_constant)
+      !is_constant || changes_scores(problem))
     return false;
   constexpr double kLeast = 1e-30, kMost = 1e30;  // far from where a float32 is 0 or infinity
   const double factor = exponential->rate * scale_of(scale, problem.head_dim, 1);
@@ -143,6 +143,12 @@ bool scales_weights(const Problem& problem) {
 
 bool reads_sink(const Problem& problem) {
   return problem.score.sink != Sink::kNone && problem.pass != Pass::kRowSums;
+}
+
+bool reads_alibi(const Problem& problem) { return problem.score.alibi != Alibi::kNone; }
+
+bool changes_scores(const Problem& problem) {
+  return problem.score.soft_cap != 0 || problem.score.alibi != Alibi::kNone;
 }
 
 bool has_pass_one(const Problem& problem) {

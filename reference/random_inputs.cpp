@@ -77,7 +77,8 @@ enum Stream : uint64_t {
   kStreamCentres,
   kStreamPick,
   kStreamPickKeys,  // kStreamPick + 1
-  kStreamSink
+  kStreamSink,
+  kStreamAlibi
 };
 
 // All rows of one tensor, over heads and batches.
@@ -253,10 +254,23 @@ RandomInputs random_inputs(const Problem& problem, const Sizes& sizes, InputKind
   for (Rows* rows : {&q, &k, &v, &grad_o}) round_all(problem.dtype, rows->values);
   Rows sink = gauss_rows(seed, kStreamSink, problem.score.sink == Sink::kNone ? 0 : sizes.heads, 1);
   scale(sink, kSinkScale);
+  std::vector<float> slopes;
+  if (problem.score.alibi != Alibi::kNone) slopes = random_alibi_slopes(sizes.heads, seed);
   RotaryTables rotary = rotary_tables(sizes.seq_k, problem.rotary_dim);
   return {std::move(q.values),      std::move(k.values),    std::move(v.values),
           std::move(grad_o.values), std::move(sink.values), std::move(rotary.cos),
-          std::move(rotary.sin)};
+          std::move(rotary.sin),    std::move(slopes)};
+}
+
+std::vector<float> random_alibi_slopes(int64_t heads, uint64_t seed) {
+  constexpr int kHalvings = 9, kOneBelowZero = 5;  // of so many
+  Random random(seed, kStreamAlibi);
+  std::vector<float> slopes;
+  for (int64_t head = 0; head < heads; ++head) {
+    const float size = std::ldexp(1.0f, -static_cast<int>(random.below(kHalvings)));
+    slopes.push_back(random.below(kOneBelowZero) == 0 ? -size : size);
+  }
+  return slopes;
 }
 
 std::vector<float> random_gauss(uint64_t seed, size_t count) {

@@ -36,6 +36,7 @@ struct RandomInputs {
   std::vector<float> sink = {};  // [heads], where the score function has one: not rounded
   // [seq_k, rotary_dim / 2], with the base 10000; empty without rotary positions
   std::vector<float> rotary_cos = {}, rotary_sin = {};
+  std::vector<float> alibi_slopes = {};  // [heads], where the score function has alibi: not rounded
 };
 
 // A tensor depends only on the seed, the kind and its own shape (peaky: q also on k; shifted: on
@@ -43,6 +44,9 @@ struct RandomInputs {
 // validate(problem).ok(), and sizes >= 0 that fit in memory.
 RandomInputs random_inputs(const Problem& problem, const Sizes& sizes, InputKind kind,
                            uint64_t seed);
+
+// Slopes of ALiBi from 1/256 to 1, in any order. Some are below 0, with which far keys weigh more.
+std::vector<float> random_alibi_slopes(int64_t heads, uint64_t seed);
 
 // `count` values of mean 0 and standard deviation 1, not rounded, for callers that need other
 // shapes.

@@ -54,6 +54,7 @@ struct Group {
   double *o, *dq, *dk, *dv;
   int64_t query_heads;
   const double* sink;  // of the query heads
+  const double* alibi_slopes;
   std::atomic<int64_t>* scores_done;
 };
 
@@ -65,8 +66,9 @@ void attend_row(const Group& group, const UnitRows& q, const UnitRows& k, int64_
   const int64_t query = head * group.sizes.seq_q + i;
   const double sink =
       group.sink == nullptr ? -std::numeric_limits<double>::infinity() : group.sink[head];
+  const double slope = group.alibi_slopes == nullptr ? 0 : group.alibi_slopes[head];
   const Row row =
-      reference::forward_row(group.problem, group.functions, group.sizes, q, k, i, sink);
+      reference::forward_row(group.problem, group.functions, group.sizes, q, k, i, sink, slope);
   if (!row.has_output) return;
   double* o = group.o + query * dv;
   for (int64_t j = 0; j < row.length; ++j)
@@ -140,6 +142,9 @@ Group make_group(const Problem& problem, const Sizes& sizes,
   const int64_t keys = index * sizes.seq_k;
   const int64_t d = problem.head_dim, dv = problem.head_dim_v;
   const bool backward = !inputs.grad_o.empty();
+  const auto of_heads = [&](const std::vector<double>& values) {
+    return values.empty() ? nullptr : values.data() + index % sizes.kv_heads * query_heads;
+  };
   return {problem,
           sizes,
           functions,
@@ -152,7 +157,8 @@ Group make_group(const Problem& problem, const Sizes& sizes,
           backward ? outputs.dk.data() + keys * d : nullptr,
           backward ? outputs.dv.data() + keys * dv : nullptr,
           query_heads,
-          inputs.sink.empty() ? nullptr : inputs.sink.data() + index % sizes.kv_heads * query_heads,
+          of_heads(inputs.sink),
+          of_heads(inputs.alibi_slopes),
           scores_done};
 }
 
@@ -198,6 +204,9 @@ Status check_inputs(const Problem& problem, const Sizes& s, const ReferenceInput
   LSSAR_RETURN_IF_ERROR(check_tensor("v", inputs.v.size(), s.batch, s.kv_heads, s.seq_k, dv));
   const bool has_sink = problem.score.sink != Sink::kNone;
   LSSAR_RETURN_IF_ERROR(check_tensor("sink", inputs.sink.size(), 1, has_sink ? s.heads : 0, 1, 1));
+  const bool has_alibi = problem.score.alibi != Alibi::kNone;
+  LSSAR_RETURN_IF_ERROR(
+      check_tensor("alibi_slopes", inputs.alibi_slopes.size(), 1, has_alibi ? s.heads : 0, 1, 1));
   if (problem.rotary_dim != 0 && s.seq_q > s.seq_k) {
     return invalid_argument(
         fmt::format("sizes.seq_q = {}: allowed with rotary_dim are 0 to {}", s.seq_q, s.seq_k));

@@ -21,6 +21,7 @@ struct ReferenceInputs {
   std::vector<double> sink = {};  // [heads]: the logits of score.sink; empty without one
   // [seq_k, rotary_dim / 2]; empty without rotary positions
   std::vector<double> rotary_cos = {}, rotary_sin = {};
+  std::vector<double> alibi_slopes = {};  // [heads], of score.alibi; empty without it
 };
 
 struct ReferenceOutputs {

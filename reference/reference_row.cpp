@@ -35,14 +35,37 @@ ScoreFunctions::Value value_of(const Program& program, const Arguments& argument
 // max(x, 0), but NaN if x is NaN.
 double positive_part(double x) { return x <= 0 ? 0.0 : x; }
 
-// Computes s and c, the scores and the scale of row i.
-void score_row(const ScoreFunction& score, const UnitRows& q, const UnitRows& k, int64_t i,
-               Row& row) {
+// Infinity comes from q or k. The cap must not hide it.
+double capped(double cap, double product) {
+  if (cap == 0) return product;
+  return std::isinf(product) ? kNan : cap * std::tanh(product / cap);
+}
+
+// Computes s, c and the scaled products: the scores and the scale of row i. `position`: that of the
+// row among the keys.
+std::vector<double> score_row(const ScoreFunction& score, const UnitRows& q, const UnitRows& k,
+                              int64_t i, int64_t position, double alibi_slope, Row& row) {
   row.scale = scale_of(score.scale, q.dim, static_cast<double>(row.length));
   const double bias = bias_of(score.bias, static_cast<double>(row.length));
+  std::vector<double> products(row.length);
   row.score.resize(row.length);
-  for (int64_t j = 0; j < row.length; ++j)
-    row.score[j] = row.scale * dot(q.row(i), k.row(row.keys.key(j)), q.dim) + bias;
+  for (int64_t j = 0; j < row.length; ++j) {
+    const int64_t key = row.keys.key(j);
+    products[j] = row.scale * dot(q.row(i), k.row(key), q.dim);
+    row.score[j] = capped(score.soft_cap, products[j]) + bias;
+    if (score.alibi != Alibi::kNone)
+      row.score[j] -= alibi_slope * static_cast<double>(std::abs(position - key));
+  }
+  return products;
+}
+
+// Multiplies phi'(s) by the derivative of the soft cap, 1 / cosh^2.
+void apply_cap_slope(double cap, const std::vector<double>& products, Row& row) {
+  if (cap == 0) return;
+  for (int64_t j = 0; j < row.length; ++j) {
+    const double cosh = std::cosh(products[j] / cap);
+    row.prob_slope[j] *= 1 / (cosh * cosh);
+  }
 }
 
 // The sign of x, 0 for 0, and NaN for NaN.
@@ -221,14 +244,16 @@ UnitRows unit_rows(const double* x, int64_t rows, int64_t dim, bool qk_norm) {
 }
 
 Row forward_row(const Problem& problem, const ScoreFunctions& functions, const Sizes& sizes,
-                const UnitRows& q, const UnitRows& k, int64_t i, double sink) {
+                const UnitRows& q, const UnitRows& k, int64_t i, double sink, double alibi_slope) {
   Row row;
   row.keys = visible_keys(problem, sizes.seq_q, sizes.seq_k, i);
   row.length = row.keys.count();
   row.has_output = row.length > 0;
   if (!row.has_output) return row;
-  score_row(problem.score, q, k, i, row);
+  const std::vector<double> products =
+      score_row(problem.score, q, k, i, i + sizes.seq_k - sizes.seq_q, alibi_slope, row);
   activate(functions, sink, row);
+  apply_cap_slope(problem.score.soft_cap, products, row);
   normalise(problem.score, row);
   if (!row.has_output) return row;
   if (problem.p != 0) {

@@ -59,7 +59,7 @@ struct Row {
   double sink = 0;                          // the sink's part of r_i
   bool has_output = true;                   // false: N_i = 0, or a row whose output is 0
   std::vector<double> score, prob, weight;  // s, P, and the weights of v in o
-  std::vector<double> prob_slope;           // phi'(s)
+  std::vector<double> prob_slope;           // phi'(s), times cap' of the product
   // d weight / dP with the sum of the weights held fixed: 1, N p U^(p-1) / Z, or N psi' / z.
   std::vector<double> weight_slope;
   // Derivatives of the two sums by their terms: 1 or a sign, or 0 if the normalizer is not a sum.
@@ -67,9 +67,10 @@ struct Row {
 };
 
 // Row i up to its weights. For a gradient it also computes the slopes. `sink`: the head's logit;
-// -infinity means none.
+// -infinity means none. `alibi_slope`: the head's.
 Row forward_row(const Problem& problem, const ScoreFunctions& functions, const Sizes& sizes,
-                const UnitRows& q, const UnitRows& k, int64_t i, double sink);
+                const UnitRows& q, const UnitRows& k, int64_t i, double sink,
+                double alibi_slope = 0);
 
 // All scores of a row count as equal if its largest U is at most this.
 inline constexpr double kDeadRow = 0x1p-16;

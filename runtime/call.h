@@ -44,6 +44,7 @@ struct Tensors {
   // positions.
   DevicePtr rotary_cos = 0, rotary_sin = 0;
   int64_t rotary_positions = 0;
+  DevicePtr alibi_slopes = 0;  // with reads_alibi: float32 [heads], read by every pass
 };
 
 // The shapes of a call's tensors: [batch_q, heads, rows_q, dim] of queries and what is like them,

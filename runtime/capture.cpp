@@ -154,11 +154,11 @@ void set_tensor(Tensors* tensors, const std::string& name, const Tensor& value) 
     if (name == known) *tensor = value;
   }
   const std::pair<const char*, DevicePtr*> contiguous[] = {
-      {"saved_o", &tensors->saved_o},      {"saved_stats", &tensors->saved_stats},
-      {"saved_x", &tensors->saved_x},      {"row_stats", &tensors->row_stats},
-      {"partial_o", &tensors->partial_o},  {"sink", &tensors->sink},
-      {"grad_sink", &tensors->grad_sink},  {"rotary_cos", &tensors->rotary_cos},
-      {"rotary_sin", &tensors->rotary_sin}};
+      {"saved_o", &tensors->saved_o},       {"saved_stats", &tensors->saved_stats},
+      {"saved_x", &tensors->saved_x},       {"row_stats", &tensors->row_stats},
+      {"partial_o", &tensors->partial_o},   {"sink", &tensors->sink},
+      {"grad_sink", &tensors->grad_sink},   {"rotary_cos", &tensors->rotary_cos},
+      {"rotary_sin", &tensors->rotary_sin}, {"alibi_slopes", &tensors->alibi_slopes}};
   for (const auto& [known, data] : contiguous) {
     if (name == known) *data = value.data;
   }

@@ -122,6 +122,7 @@ lssar_device::AttentionParams attention_params(const CheckedCall& call) {
     params.grad_sink = floats_at(tensors.grad_sink);
     params.sink_terms = floats_at(workspace + layout.sink_terms);
   }
+  if (reads_alibi(problem)) params.saved_x = reinterpret_cast<void*>(tensors.alibi_slopes);
   params.seq_q = sizes.seq_q;
   params.seq_k = sizes.seq_k;
   params.batch = static_cast<int>(sizes.batch);

@@ -172,6 +172,8 @@ Operands list_operands(const Problem& problem, const TensorShapes& shapes, const
   if (reads_sink(problem)) list.add(of_heads("sink", tensors.sink, shapes.heads, false));
   if (reads_sink(problem) && is_backward)
     list.add(of_heads("grad_sink", tensors.grad_sink, shapes.heads, true));
+  if (reads_alibi(problem))
+    list.add(of_heads("alibi_slopes", tensors.alibi_slopes, shapes.heads, false));
   if (problem.rotary_dim != 0) {
     const int64_t pairs = problem.rotary_dim / 2;
     list.add(of_positions("rotary_cos", tensors.rotary_cos, shapes.positions, pairs));

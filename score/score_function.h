@@ -1,6 +1,9 @@
 // ScoreFunction: how the weights of a row are computed from its dot products.
 //
-//   s_ij = scale_i (q_i . k_j) + bias_i      with qk_norm: of the unit vectors of q and k
+//   s_ij = cap(scale_i (q_i . k_j)) + bias_i - slope_h |i - j|
+//                                            with qk_norm: of the unit vectors of q and k;
+//                                            cap(x) = soft_cap tanh(x / soft_cap), or x; slope_h
+//                                            and the distance of positions: only with alibi
 //   a_ij = phi(s_ij)                         0 for masked keys
 //   P_ij = a_ij / r_i                        r: the normalizer
 //   stage 2 is one of: none; the problem's re-weighting (p, offset); psi:
@@ -78,6 +81,15 @@ enum class Sink {
   kPerHead,  // a logit t_h of each query head adds exp(t_h) to the sum of its rows
 };
 
+// A call's slopes, one of each query head (lssar_call). They have no gradient.
+enum class Alibi {
+  kNone,
+  kPerHead,  // scores fall by slope_h for every position between query and key
+};
+
+// The soft caps that are allowed beside 0.
+inline constexpr double kLeastSoftCap = 1e-6, kMostSoftCap = 1e6;
+
 // The defaults are those of LSSA and LSSAR.
 struct ScoreFunction {
   ScoreScale scale;
@@ -89,6 +101,8 @@ struct ScoreFunction {
   SecondStage psi;               // allowed only if the problem's p is 0
   PsiNormalizer psi_normalizer = PsiNormalizer::kNone;
   Sink sink = Sink::kNone;
+  double soft_cap = 0;  // what scores stay below, bias and alibi aside; 0: any score
+  Alibi alibi = Alibi::kNone;
 
   bool operator==(const ScoreFunction&) const = default;
 };

@@ -33,6 +33,9 @@ inline constexpr EnumName<PsiNormalizer> enum_names<PsiNormalizer>[] = {
 template <>
 inline constexpr EnumName<Sink> enum_names<Sink>[] = {{Sink::kNone, "none"},
                                                       {Sink::kPerHead, "per_head"}};
+template <>
+inline constexpr EnumName<Alibi> enum_names<Alibi>[] = {{Alibi::kNone, "none"},
+                                                        {Alibi::kPerHead, "per_head"}};
 
 // "inv_sqrt_dim", or 0.125.
 template <typename Name>
@@ -98,6 +101,19 @@ inline constexpr auto fields_of<ScoreFunction> = std::tuple(
         .text_of(Sink::kNone, "")
         .means(
             "per_head: a learned logit of every head, given with each call, whose exponential is "
-            "added to the sum of a row; with `phi` exp and `normalizer` sum"));
+            "added to the sum of a row; with `phi` exp and `normalizer` sum"),
+    field("soft_cap", &ScoreFunction::soft_cap)
+        .text("/soft_cap_{}")
+        .text_of(0.0, "")
+        .no_json_of_default()
+        .allows("0, or numbers from 1e-06 to 1e+06")
+        .means("a scaled product x becomes c tanh(x / c), c being this, before the bias; 0: it "
+               "stays x"),
+    field("alibi", &ScoreFunction::alibi)
+        .text("/alibi_{}")
+        .text_of(Alibi::kNone, "")
+        .no_json_of_default()
+        .means("per_head: a slope of every head, given with each call, times the distance between "
+               "the positions of query and key is subtracted from every score"));
 
 }  // namespace lssar

@@ -56,7 +56,8 @@ struct SampleConfig : SampleFunctions {
   static constexpr int kActivationSum = 1, kSecondStage = 1, kWeightSum = 0, kDivisorSum = 1;
   static constexpr bool kIsExponential = false, kFusesScale = false, kDivisorIsSum = false;
   static constexpr bool kHasSink = false, kSinkNeedsEpsilon = false;
-  static constexpr float kPhiSign = 1.0f, kGradUnit = 1.0f;
+  static constexpr bool kHasSoftCap = false, kHasAlibi = false, kChangesScores = false;
+  static constexpr float kPhiSign = 1.0f, kGradUnit = 1.0f, kScoreUnit = 1.0f;
   static constexpr bool kIsAligned = kAligned;
   static constexpr bool kIsTraining = true;
   static constexpr bool kNeedsX = true;
@@ -135,6 +136,17 @@ template <class Base = SampleHalf>
 struct SampleSink : SampleGeneral<2, Base> {
   static constexpr bool kIsExponential = true, kHasSink = true, kSinkNeedsEpsilon = true;
   static constexpr int kActivationSum = 1;
+};
+
+// A soft cap and ALiBi.
+template <class Base>
+struct SampleChanged : Base {
+  static constexpr bool kHasSoftCap = true, kHasAlibi = true, kChangesScores = true;
+  static constexpr bool kFusesScale = false;
+  static LSSAR_DEVICE float soft_cap(float x) { return hyperbolic_tangent<false>(x); }
+  static LSSAR_DEVICE float soft_cap_and_slope(float x, float& slope) {
+    return slope = soft_cap(x);
+  }
 };
 
 template <int kStage, bool kIsPassOne>
@@ -238,6 +250,7 @@ extern "C" __global__ void __launch_bounds__(64)
   run_general_kernels<lssar_device::SampleGeneral<2>>(params);
   run_general_kernels<lssar_device::SampleSink<>>(params);
   run_general_kernels<lssar_device::SampleWindow<lssar_device::SampleGeneral<1>>>(params);
+  run_general_kernels<lssar_device::SampleChanged<lssar_device::SampleGeneral<1>>>(params);
 }
 
 template <int kDim, bool kInterleaved>

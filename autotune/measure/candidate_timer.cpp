@@ -125,6 +125,13 @@ Status CandidateTimer::Buffers::add_inputs(InputKind data) {
     LSSAR_ASSIGN_OR_RETURN(tensors_.grad_sink, allocate(bytes));
     LSSAR_RETURN_IF_ERROR(engine_.device().copy_to_device(tensors_.sink, sink.data(), bytes));
   }
+  if (reads_alibi(problem)) {
+    const std::vector<float> slopes = random_alibi_slopes(s.heads, kSeed);
+    const size_t bytes = slopes.size() * sizeof(float);
+    LSSAR_ASSIGN_OR_RETURN(tensors_.alibi_slopes, allocate(bytes));
+    LSSAR_RETURN_IF_ERROR(
+        engine_.device().copy_to_device(tensors_.alibi_slopes, slopes.data(), bytes));
+  }
   if (problem.rotary_dim != 0) {
     const size_t bytes = inputs.rotary_cos.size() * sizeof(float);
     LSSAR_ASSIGN_OR_RETURN(tensors_.rotary_cos, allocate(bytes));

@@ -32,7 +32,8 @@ Status CheckCall::add(const std::string& name, size_t bytes, Item::Role role, DT
   const int alignment = kernel_->problem.alignment;
   // Kernels for alignments below 16 bytes get the caller's tensors with that alignment and no more.
   const bool is_callers = role != Item::Role::kScratch && !name.starts_with("saved") &&
-                          !name.ends_with("sink") && !name.starts_with("rotary");
+                          !name.ends_with("sink") && !name.starts_with("rotary") &&
+                          !name.starts_with("alibi");
   const size_t offset = alignment < 16 && is_callers ? static_cast<size_t>(alignment) : 0;
   Item item;
   LSSAR_ASSIGN_OR_RETURN(item.buffer,
@@ -79,6 +80,9 @@ Status CheckCall::add_tensors() {
     if (is_backward)
       LSSAR_RETURN_IF_ERROR(add("grad_sink", sink_bytes, Role::kOutput, DType::kFp32));
   }
+  if (reads_alibi(problem))
+    LSSAR_RETURN_IF_ERROR(add("alibi_slopes", static_cast<size_t>(s.heads) * sizeof(float),
+                              Role::kInput, DType::kFp32));
   if (problem.rotary_dim != 0) {
     const size_t table_bytes = elements(1, 1, s.seq_k, problem.rotary_dim / 2) * sizeof(float);
     LSSAR_RETURN_IF_ERROR(add("rotary_cos", table_bytes, Role::kInput, DType::kFp32));
@@ -106,6 +110,8 @@ Status CheckCall::fill(const RandomInputs& inputs, const SavedTensors& saved) {
       LSSAR_RETURN_IF_ERROR(item.buffer.reset(pack(dtype, inputs.grad_o)));
     } else if (name == "sink") {
       LSSAR_RETURN_IF_ERROR(item.buffer.reset(pack(DType::kFp32, inputs.sink)));
+    } else if (name == "alibi_slopes") {
+      LSSAR_RETURN_IF_ERROR(item.buffer.reset(pack(DType::kFp32, inputs.alibi_slopes)));
     } else if (name == "rotary_cos") {
       LSSAR_RETURN_IF_ERROR(item.buffer.reset(pack(DType::kFp32, inputs.rotary_cos)));
     } else if (name == "rotary_sin") {
@@ -212,6 +218,7 @@ Tensors CheckCall::tensors() const {
   tensors.rotary_cos = at("rotary_cos");
   tensors.rotary_sin = at("rotary_sin");
   tensors.rotary_positions = sizes_.seq_k;
+  tensors.alibi_slopes = at("alibi_slopes");
   return tensors;
 }
 

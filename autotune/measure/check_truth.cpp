@@ -114,7 +114,7 @@ Result<std::shared_ptr<const CheckTruth>> TruthSource::make(const Problem& probl
       truth->expected,
       reference_attention(drawn, one.sizes,
                           {widen(in.q), widen(in.k), widen(in.v), widen(in.grad_o), widen(in.sink),
-                           widen(in.rotary_cos), widen(in.rotary_sin)}));
+                           widen(in.rotary_cos), widen(in.rotary_sin), widen(in.alibi_slopes)}));
   const ReferenceOutputs& expected = truth->expected;
   const auto add = [&](OutputTensor tensor, const std::vector<float>& got) {
     const AllowedError allowed = allowed_error(drawn, tensor, expected);

@@ -24,6 +24,7 @@ constexpr ScoreCost kSigmoidBesideExp = {12, 1};   // sum and reciprocal
 constexpr ScoreCost kSoftplusBesideExp = {11, 0};  // the polynomial of the largest degree
 constexpr ScoreCost kChoice = {3, 0};
 constexpr ScoreCost kOne = {1, 0};
+constexpr double kAlibiSlots = 2;  // not measured: the distance, and an fma
 
 // The number of multiplications for x^n by squaring.
 double squarings(int exponent) {
@@ -158,6 +159,18 @@ FunctionCosts function_costs(const Problem& problem) {
     costs.phi = costs.phi_and_slope = {0, 1};
   } else {
     count_function(score.phi.expression, is_precise, &costs.phi, &costs.phi_and_slope);
+  }
+  if (score.soft_cap != 0) {
+    const SoftCap cap = soft_cap_of(problem);
+    const Expression both[] = {cap.value, cap.slope};
+    const ScoreCost alone = cost_of(Program(std::span<const Expression>(both, 1)), is_precise);
+    const ScoreCost with_slope = cost_of(Program(both), is_precise);
+    costs.phi += alone;
+    costs.phi_and_slope += with_slope;
+  }
+  if (reads_alibi(problem)) {
+    costs.phi.slots += kAlibiSlots;
+    costs.phi_and_slope.slots += kAlibiSlots;
   }
   if (score.psi.expression)
     count_function(*score.psi.expression, is_precise, &costs.psi, &costs.psi_and_slope);

@@ -184,6 +184,8 @@ std::string config_source(const Problem& problem, const Schedule& schedule, cons
     out.constant("bool", "kReadsSink", flag(reads_sink(problem)));
     out.constant("bool", "kHasPassOne", flag(has_pass_one(problem)));
     out.constant("bool", "kNeedsEpsilon", flag(needs_epsilon(problem)));
+  } else {
+    out.constant("bool", "kChangesScores", "false");
   }
   out.line();
   out.line(

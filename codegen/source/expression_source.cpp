@@ -289,6 +289,11 @@ void write_cpu_expression_declarations(SourceWriter& out, int lanes) {
 
 void write_function(SourceWriter& out, const char* name, const std::vector<const char*>& arguments,
                     const Expression& value, ExpressionForm form) {
+  write_function(out, name, arguments, value, derivative(value, Variable::kX), form);
+}
+
+void write_function(SourceWriter& out, const char* name, const std::vector<const char*>& arguments,
+                    const Expression& value, const Expression& slope, ExpressionForm form) {
   const bool is_cpu = form == ExpressionForm::kCpu;
   const char* type = is_cpu ? "Vector" : "float";
   std::string parameters;
@@ -303,7 +308,7 @@ void write_function(SourceWriter& out, const char* name, const std::vector<const
               {"parameters", parameters},
               {"more", more}});
   };
-  const Expression both[] = {value, derivative(value, Variable::kX)};
+  const Expression both[] = {value, slope};
   write_comment(out, to_string(both[0]));
   open("", "");
   const Program alone(std::span<const Expression>(both, 1));

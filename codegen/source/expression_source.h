@@ -36,5 +36,8 @@ void write_cpu_expression_declarations(SourceWriter& out, int lanes);
 // derivative by x. Parameters and results are of type float, or Vector for a CPU.
 void write_function(SourceWriter& out, const char* name, const std::vector<const char*>& arguments,
                     const Expression& value, ExpressionForm form);
+// The same with a form of the derivative that is given.
+void write_function(SourceWriter& out, const char* name, const std::vector<const char*>& arguments,
+                    const Expression& value, const Expression& slope, ExpressionForm form);
 
 }  // namespace lssar

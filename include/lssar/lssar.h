@@ -460,6 +460,7 @@ typedef struct lssar_range {
  *   sink                float32 [heads], with score's sink   r      r       r             r
  *   grad_sink           like sink                                           w
  *   rotary_cos, _sin    [rotary_positions, rotary_dim / 2]   r      r       r
+ *   alibi_slopes        float32 [heads], with score's alibi  r      r       r      r      r
  *
  * The backward needs the q, k, v, sink of its forward_train, and o and what else that wrote. Both
  * use one plan, or two of the same problem with the same saved sizes. Gradients are overwritten,
@@ -496,6 +497,10 @@ typedef struct lssar_call {
   const float* rotary_cos;
   const float* rotary_sin;
   int64_t rotary_positions; /* at least seq_k; up to 2^31 - 1 */
+  /* Only with a score that has alibi; aligned to 4 bytes. Head h adds -alibi_slopes[h] |pos - j| to
+   * the score of key j, pos = i + seq_k - seq_q. It has no gradient; the backward needs the slopes
+   * of its forward_train. */
+  const float* alibi_slopes;
 } lssar_call;
 
 /* Each enqueues one pass on call->stream. Capture-safe (convention 10). If a check fails (every

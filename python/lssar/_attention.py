@@ -33,6 +33,7 @@ def attention(
     rotary_cos: Optional[torch.Tensor] = None,
     rotary_sin: Optional[torch.Tensor] = None,
     rotary_interleaved: bool = False,
+    alibi_slopes: Optional[torch.Tensor] = None,
 ) -> torch.Tensor:
     """LSSAR attention (p = 0: LSSA), or that of another score function, differentiable once.
 
@@ -78,6 +79,10 @@ def attention(
             i + length_k - length_q, so length_q is at most length_k, and that at most `positions`.
             The tables have no gradients. Positions in nested tensors are those in the entry.
         rotary_interleaved: pair c is columns 2 c and 2 c + 1; else c and c + n.
+        alibi_slopes: [heads], float32 (float64 if q is), on the device of q. Scores with the field
+            alibi=per_head ("softmax,alibi=per_head") need it: alibi_slopes[h] times the distance
+            between the positions i + length_k - length_q and j is subtracted from s_ij. It has no
+            gradient. With other scores it must be None. Not for nested tensors.
 
     Returns [batch, heads, length_q, dv] in the dtype of q, laid out in memory as q is: as
     [batch, length, heads, dim] where q is a view of that, else contiguous. Gradients likewise.
@@ -96,13 +101,14 @@ def attention(
         score, p = "", _rules.DEFAULT_POWER if p is None else p
     has_window = window_size != (-1, -1) or window_sinks != 0 or prefix != 0 or chunk != 0
     has_rotary = rotary_cos is not None or rotary_sin is not None or rotary_interleaved is not False
-    if has_window or has_rotary or invariant is not False:
+    has_more = has_rotary or alibi_slopes is not None
+    if has_window or has_more or invariant is not False:
         invariant = _rules.flag("invariant", invariant)
         window = _rules.window_of(window_size, window_sinks, prefix, chunk)
-        if window or invariant or has_rotary:
+        if window or invariant or has_more:
             _rules.check_layout(layout, scale, _shapes(q, k, v), score)
             rotary = (rotary_cos, rotary_sin, rotary_interleaved) if has_rotary else None
-            more = (window, invariant, rotary)
+            more = (window, invariant, rotary, alibi_slopes)
             with _op.profiled("lssar.attention"):
                 return _as_sequences(q, k, v, causal, p, offset, layout, score, sink, *more)
     if layout != "bhld" or scale is not None:
@@ -152,13 +158,19 @@ def _shapes(q, k, v):
     return {name: x.shape for name, x in dense.items()}
 
 
-def _as_sequences(q, k, v, causal, p, offset, layout, score, sink, window, invariant, rotary):
+def _as_sequences(
+    q, k, v, causal, p, offset, layout, score, sink, window, invariant, rotary, slopes
+):
     """By the operators of sequences, all of one length: torch.ops.lssar.forward takes no window and no
     rotary positions, and is not invariant."""
     what = "attention within a window" if window else "invariant attention"
     if rotary is not None:
         what = "attention with rotary positions"
+    elif slopes is not None:
+        what = "attention with alibi_slopes"
     if _jagged.has_any(q, k, v):
+        if slopes is not None:
+            raise TypeError("q: a nested tensor; must be a plain one with alibi_slopes")
         is_transposed = layout == "blhd"
         q, k, v = (x.transpose(1, 2) for x in (q, k, v)) if is_transposed else (q, k, v)
         o = _jagged.attention(q, k, v, causal, p, offset, score, sink, window, invariant, rotary)
@@ -169,10 +181,12 @@ def _as_sequences(q, k, v, causal, p, offset, layout, score, sink, window, invar
         if rotary is not None:
             names = ("rotary_cos", "rotary_sin", "rotary_interleaved")
             options |= dict(zip(names, rotary))
+        if slopes is not None:
+            options["alibi_slopes"] = slopes
         return handle_torch_function(attention, (q, k, v, sink), q, k, v, **options)
     if layout == "blhd" and all(isinstance(x, torch.Tensor) for x in (q, k, v)):
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
-    q, k, v = _checked(q, k, v, causal, p, offset, score, sink)
+    q, k, v = _checked(q, k, v, causal, p, offset, score, sink, slopes)
     if _sharding.is_distributed(q):
         raise TypeError(f"q: a DTensor; must be a plain tensor for {what}")
     if rotary is not None:
@@ -186,11 +200,11 @@ def _as_sequences(q, k, v, causal, p, offset, layout, score, sink, window, invar
             )
         if rotary is not None:
             q, k = _rotary.rotated_inputs(q, k, *rotary)
-        o = _reference.attention(q, k, v, causal, p, float(offset), score, sink, window)
+        o = _reference.attention(q, k, v, causal, p, float(offset), score, sink, window, slopes)
         return o.transpose(1, 2) if layout == "blhd" else o
     cos, sin, interleaved = rotary or (None, None, False)
     sizes = (q.shape[0], q.shape[2], k.shape[2])
-    lengths = _varlen_op.Lengths(*sizes, None, None, None, None, cos, sin)
+    lengths = _varlen_op.Lengths(*sizes, None, None, None, None, cos, sin, slopes)
     options = _varlen_op.Options(causal, p, float(offset), score, window, invariant, interleaved)
     rows = [_varlen_op.plain_rows(x.transpose(1, 2)) for x in (q, k, v)]
     o = _varlen_op.attend(*rows, lengths, options, sink, what)
@@ -208,7 +222,7 @@ def _with_layout(q, k, v, causal, p, offset, layout, scale, score, sink):
     return attention(q, k, v, causal, p, offset, score=score, sink=sink).transpose(1, 2)
 
 
-def _checked(q, k, v, causal, p, offset, score, sink):
+def _checked(q, k, v, causal, p, offset, score, sink, slopes=None):
     """q, k, v as they are computed with."""
     for name, x in (("q", q), ("k", k), ("v", v)):
         if not isinstance(x, torch.Tensor):
@@ -218,7 +232,7 @@ def _checked(q, k, v, causal, p, offset, score, sink):
     q, k, v = follow_autocast(q, k, v)
     if not torch.jit.is_tracing():  # which would warn of each size that is looked at
         _check.check_tensors(q, k, v, _DTYPES)
-        _check.check_sink(sink, q, score, p, float(offset))
+        _check.check_sink(sink, q, score, p, float(offset), slopes)
     if q.dtype == torch.float64:
         _plans.check_score(score, p, float(offset))
     return q, k, v

@@ -78,9 +78,9 @@ def sink_dtype(dtype):
     return torch.float64 if dtype == torch.float64 else torch.float32
 
 
-def check_sink(sink, q, score, p, offset):
-    """The sink of a call, or None. The score function is checked too."""
-    if sink is None and not score:
+def check_sink(sink, q, score, p, offset, slopes=None):
+    """The sink of a call, or None, and the slopes of ALiBi. The score function is checked too."""
+    if sink is None and slopes is None and not score:
         return
     wanted = sink_dtype(q.dtype)
     if sink is not None and not isinstance(sink, torch.Tensor):
@@ -90,6 +90,7 @@ def check_sink(sink, q, score, p, offset):
     heads = q.shape[1]
     shape = None if sink is None else sink.shape
     _rules.check_sink_is_due(shape, _plans.has_sink(score, p, offset), heads, wanted)
+    _check_slopes(slopes, q, heads, score)
     if sink is None:
         return
     if sink.dtype != wanted:
@@ -100,6 +101,26 @@ def check_sink(sink, q, score, p, offset):
         if _sharding.is_distributed(sink):
             kinds.reverse()
         raise TypeError(f"sink: {kinds[0]}; must be {kinds[1]}, as q is")
+
+
+def _check_slopes(slopes, q, heads, score):
+    wanted = sink_dtype(q.dtype)
+    if slopes is not None and not isinstance(slopes, torch.Tensor):
+        raise TypeError(f"alibi_slopes: {type(slopes).__name__}; must be a torch.Tensor, or None")
+    if slopes is not None:
+        _check_place("alibi_slopes", slopes, q, "[heads]")
+    shape = None if slopes is None else slopes.shape
+    _rules.check_slopes_are_due(shape, _plans.has_alibi(score), heads, wanted)
+    if slopes is None:
+        return
+    if slopes.dtype != wanted:
+        raise TypeError(f"alibi_slopes: dtype {slopes.dtype}; must be {wanted}")
+    if shape != (heads,):
+        raise ValueError(
+            f"alibi_slopes: shape {tuple(shape)}; must be {(heads,)}, a number for each head of q"
+        )
+    if slopes.requires_grad:
+        raise ValueError("alibi_slopes: requires_grad is True; must be False: they have no gradient")
 
 
 def check_operator(q, k, v, causal, p, offset, layout, score="", sink=None):

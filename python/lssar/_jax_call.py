@@ -35,8 +35,14 @@ def check_dtypes(q, k, v):
             )
 
 
+def _refuse_alibi(score):
+    if _plans.has_alibi(score):
+        raise NotImplementedError("score: alibi=per_head; not with JAX, which gives no slopes")
+
+
 def checked_sink(sink, heads, score, p, offset):
     has_sink = _plans.has_sink(score, p, offset)
+    _refuse_alibi(score)
     sink = None if sink is None else jnp.asarray(sink)
     _rules.check_sink_is_due(None if sink is None else sink.shape, has_sink, heads, "float32")
     if sink is not None:

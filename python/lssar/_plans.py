@@ -205,6 +205,11 @@ def has_sink(score, p, offset):
     return bool(score) and score_fields(score)["sink"] != "none"
 
 
+def has_alibi(score):
+    """Whether calls with a score function, which check_score knows, take slopes."""
+    return bool(score) and score_fields(score)["alibi"] != "none"
+
+
 KINDS = {
     "cpu": _structs.DEVICE_CPU,  # the benchmark of calls puts the recording device here
     "cuda": _structs.DEVICE_CUDA,

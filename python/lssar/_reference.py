@@ -47,15 +47,25 @@ def keys_in_window(len_q, len_k, causal, window, device=None):
     return (key < prefix) | (ends_after & (begins_before | (key < sinks)))
 
 
-def attention(q, k, v, causal=False, p=15, offset=1.0, score="", sink=None, window=()):
-    """o of tensors [batch, heads, length, dim], in their dtype. `score`: the library's text; sink:
-    [heads], where the score function has one."""
+def attention(
+    q, k, v, causal=False, p=15, offset=1.0, score="", sink=None, window=(), alibi_slopes=None
+):
+    """o of tensors [batch, heads, length, dim], in their dtype. `score`: the library's text; sink,
+    alibi_slopes: [heads], where the score function has them."""
+    fall = None if alibi_slopes is None else _alibi(alibi_slopes, q.shape[2], k.shape[2])
     k, v = with_all_heads(k, q), with_all_heads(v, q)
     if window:
         sees = keys_in_window(q.shape[2], k.shape[2], causal, window, q.device)
-        return weights(q, k, sees.sum(dim=-1), p, offset, score, sink, sees) @ v
+        return weights(q, k, sees.sum(dim=-1), p, offset, score, sink, sees, fall) @ v
     n = visible_keys(q.shape[2], k.shape[2], causal, q.device)
-    return weights(q, k, n, p, offset, score, sink) @ v
+    return weights(q, k, n, p, offset, score, sink, None, fall) @ v
+
+
+def _alibi(slopes, len_q, len_k):
+    """What is subtracted from scores, [heads, len_q, len_k]."""
+    position = torch.arange(len_q, device=slopes.device)[:, None] + len_k - len_q
+    distance = (position - torch.arange(len_k, device=slopes.device)).abs()
+    return slopes[:, None, None] * distance
 
 
 def with_all_heads(x, q):
@@ -63,18 +73,18 @@ def with_all_heads(x, q):
     return x.repeat_interleave(q.shape[1] // x.shape[1], dim=1)
 
 
-def weights(q, k, n, p, offset, score, sink, sees=None):
+def weights(q, k, n, p, offset, score, sink, sees=None, fall=None):
     """The weights that o sums values with, [batch, heads, rows, length_k].
 
     q may be some of the rows. n: how many keys each of these sees, [rows]. sees: which ones, [rows,
-    length_k]; None: the first. k has all heads.
+    length_k]; None: the first. k has all heads. fall: what ALiBi subtracts from scores.
     """
     fields = score_fields(score or "lssar")
     n = n[:, None]
     if sees is None:
         sees = torch.arange(k.shape[2], device=q.device) < n
     n = n.to(q.dtype)
-    s = _score(fields, q, k, n)
+    s = _score(fields, q, k, n, fall)
     if sink is None:
         prob = _divided(_activation(fields, s, sees), *_normalizer(fields, n))
     else:
@@ -88,7 +98,7 @@ def weights(q, k, n, p, offset, score, sink, sees=None):
     return _divided(y, fields["psi_normalizer"], None)
 
 
-def _score(fields, q, k, n):
+def _score(fields, q, k, n, fall):
     """The scores s of all keys; NaN where they are infinite."""
     if fields["qk_norm"]:
         q, k = _direction(q), _direction(k)
@@ -100,6 +110,13 @@ def _score(fields, q, k, n):
     }
     scale, bias = fields["scale"], fields["bias"]
     score = scales.get(scale, scale) * (q @ k.transpose(-1, -2))
+    score = torch.where(score.isinf(), math.nan, score)
+    if fields["soft_cap"] != 0:
+        score = fields["soft_cap"] * torch.tanh(score / fields["soft_cap"])
+    if fields["alibi"] != "none":
+        if fall is None:
+            raise NotImplementedError("score: alibi=per_head is for attention alone")
+        score = score - fall
     score = score + {"none": 0.0, "neg_log_length": -log_n}.get(bias, bias)
     return torch.where(score.isinf(), math.nan, score)
 

@@ -40,11 +40,12 @@ def _check_field(name, value):
         if not isinstance(value, bool):
             raise TypeError(f"{name}: {value!r}; must be True or False")
         return value
-    if isinstance(value, str) and name != "normalizer_gain":
+    is_text = name not in ("normalizer_gain", "soft_cap")
+    if isinstance(value, str) and is_text:
         check_text(name, value)
         return value
-    is_number = name in ("scale", "bias", "normalizer_gain")
-    allowed = ["a number"] * is_number + ["a str"] * (name != "normalizer_gain")
+    is_number = name in ("scale", "bias", "normalizer_gain", "soft_cap")
+    allowed = ["a number"] * is_number + ["a str"] * is_text
     if not is_number or isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name}: {value!r}; must be {' or '.join(allowed)}")
     try:
@@ -89,6 +90,8 @@ class Score:
         psi: Optional[str] = None,
         psi_normalizer: Optional[str] = None,
         sink: Optional[str] = None,
+        soft_cap: Optional[float] = None,
+        alibi: Optional[str] = None,
     ) -> None:
         fields = {
             "scale": scale,
@@ -100,6 +103,8 @@ class Score:
             "psi": psi,
             "psi_normalizer": psi_normalizer,
             "sink": sink,
+            "soft_cap": soft_cap,
+            "alibi": alibi,
         }
         given = {n: _check_field(n, value) for n, value in fields.items() if value is not None}
         parts = [f"{_json(name)}: {_json(value)}" for name, value in given.items()]
@@ -225,6 +230,20 @@ def check_sink_is_due(shape, has_sink, heads, dtype):
         raise ValueError(
             f"sink: shape {tuple(shape)}; must be None, because the score function has no sink; "
             'one that has is score="softmax,sink=per_head"'
+        )
+
+
+def check_slopes_are_due(shape, has_alibi, heads, dtype):
+    """`shape`: of the alibi_slopes that were given, or None."""
+    if has_alibi and shape is None:
+        raise ValueError(
+            f"alibi_slopes: None; must be {dtype} [heads], {(heads,)}, because the score function has "
+            "alibi=per_head"
+        )
+    if shape is not None and not has_alibi:
+        raise ValueError(
+            f"alibi_slopes: shape {tuple(shape)}; must be None, because the score function has no "
+            'alibi; one that has is score="softmax,alibi=per_head"'
         )
 
 

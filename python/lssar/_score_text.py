@@ -25,6 +25,8 @@ _DEFAULTS = {
     "psi": None,
     "psi_normalizer": "none",
     "sink": "none",
+    "soft_cap": 0.0,
+    "alibi": "none",
 }
 _ACTIVATIONS = {
     "softplus": "softplus(x)",

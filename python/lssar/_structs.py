@@ -172,6 +172,7 @@ class Call(ctypes.Structure):
         ("rotary_cos", ctypes.c_void_p),
         ("rotary_sin", ctypes.c_void_p),
         ("rotary_positions", ctypes.c_int64),
+        ("alibi_slopes", ctypes.c_void_p),
     ]
 
 

@@ -12,7 +12,7 @@ from ._score_text import score_fields
 
 # Arguments of attention functions that change the result, and are not passed on.
 _UNSUPPORTED = (
-    *("softcap", "position_bias", "cache", "head_mask", "layer_head_mask"),
+    *("position_bias", "cache", "head_mask", "layer_head_mask"),
     *("cu_seq_lens_q", "cu_seq_lens_k"),  # packed sequences are known by their position_ids
 )
 
@@ -35,7 +35,8 @@ def register_transformers(
     is not counted in N, and its queries get 0. So are packed sequences, by their position_ids, and
     sliding windows of causal layers. Other masks, dropout and other changes to scores raise an error,
     as does asking for the weights. Layers with sinks (GPT-OSS's) need a score that has one,
-    "softmax,sink=per_head", and other layers a score without.
+    "softmax,sink=per_head", and other layers a score without. A soft cap of scores (Gemma 2's) must
+    be that of the score, "softmax,soft_cap=50".
     """
     text, power = _rules.score_of(score, p)
     _rules.check_scalars(False, power, offset)
@@ -45,7 +46,10 @@ def register_transformers(
     except ImportError as error:
         raise ImportError(f"register_transformers needs transformers 4.53 or later: {error}")
 
-    scale = score_fields(text or "lssar")["scale"]
+    fields = score_fields(text or "lssar")
+    scale, soft_cap = fields["scale"], fields["soft_cap"]
+    if fields["alibi"] != "none":
+        raise ValueError("score: alibi=per_head; must be none, because models give no slopes")
 
     def attend(
         module,
@@ -59,6 +63,7 @@ def register_transformers(
         output_attentions=False,
         sliding_window=None,
         s_aux=None,
+        softcap=None,
         **others,
     ):
         """Returns [batch, length, heads, dim], and no weights."""
@@ -77,6 +82,7 @@ def register_transformers(
         if output_attentions:
             raise ValueError(f"output_attentions: True; {name} never has the weights in memory")
         _check_scaling(name, scaling, scale, query.shape[-1])
+        _check_soft_cap(name, softcap, soft_cap)
         options = {"p": p, "offset": offset, "score": score}
         options["sink"] = _sink_of_model(name, s_aux, has_sink, query)
         if is_causal is None:
@@ -125,6 +131,16 @@ def _check_scaling(name, scaling, scale, dim):
     raise ValueError(
         f"scaling: {scaling}; {name} has the scale {ours}: register a score with that of the model, as "
         f'in score="softmax,scale={scaling}"'
+    )
+
+
+def _check_soft_cap(name, softcap, soft_cap):
+    """`softcap`: the model's, or None; `soft_cap`: that field of the score function."""
+    if math.isclose(softcap or 0.0, soft_cap, rel_tol=1e-6):
+        return
+    raise ValueError(
+        f"softcap: {softcap}; {name} has the soft cap {soft_cap}: register a score with that of the "
+        f'model, as in score="softmax,soft_cap={softcap or 0}"'
     )
 
 

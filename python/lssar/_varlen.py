@@ -27,7 +27,7 @@ def check_lengths(name, x, count, q):
         raise ValueError(f"{name}: on device '{x.device}'; must be on that of q, '{q.device}'")
 
 
-def check_tensors(q, k, v, rank, options, sink):
+def check_tensors(q, k, v, rank, options, sink, slopes=None):
     _rules.check_scalars(*options[:3])
     for name, x in (("q", q), ("k", k), ("v", v)):
         if not isinstance(x, torch.Tensor):
@@ -39,7 +39,7 @@ def check_tensors(q, k, v, rank, options, sink):
     else:
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
     _check.check_tensors(q, k, v)
-    _check.check_sink(sink, q, options.score, options.p, options.offset)
+    _check.check_sink(sink, q, options.score, options.p, options.offset, slopes)
 
 
 def _longest(name, given, cu):
@@ -71,6 +71,7 @@ def varlen_attention(
     rotary_cos: Optional[torch.Tensor] = None,
     rotary_sin: Optional[torch.Tensor] = None,
     rotary_interleaved: bool = False,
+    alibi_slopes: Optional[torch.Tensor] = None,
 ) -> torch.Tensor:
     """lssar.attention over sequences that are packed one after another, differentiable once.
 
@@ -92,6 +93,7 @@ def varlen_attention(
         rotary_cos, rotary_sin, rotary_interleaved: as for lssar.attention, with positions in the row's
             own sequence: key j stands at j, and the last query where the last key does. There are at
             least max_seqlen_k positions. A sequence with more queries than keys is a bad length.
+        alibi_slopes: as for lssar.attention, with positions in the row's own sequence.
 
     Returns [total_q, heads, dv] in the dtype of q. Rows that are in no sequence are 0, and so are
     gradients of such rows.
@@ -103,7 +105,7 @@ def varlen_attention(
         q, k, v = _attention.follow_autocast(q, k, v)
     window = _rules.window_of(window_size, window_sinks, prefix, chunk)
     options = Options(causal, p, offset, score, window, _rules.flag("invariant", invariant))
-    check_tensors(q, k, v, 3, options, sink)
+    check_tensors(q, k, v, 3, options, sink, alibi_slopes)
     has_rotary = rotary_cos is not None or rotary_sin is not None or rotary_interleaved is not False
     if has_rotary:
         _rotary.check(rotary_cos, rotary_sin, rotary_interleaved, q)
@@ -126,7 +128,7 @@ def varlen_attention(
     if has_rotary:
         _rules.check_rotary_sequences(rotary_cos.shape[0], max_k)
     sequences = (cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k)
-    lengths = Lengths(batch, max_q, max_k, *sequences, rotary_cos, rotary_sin)
+    lengths = Lengths(batch, max_q, max_k, *sequences, rotary_cos, rotary_sin, alibi_slopes)
     options = options._replace(offset=float(offset), rotary_interleaved=rotary_interleaved)
     rows = (plain_rows(x) for x in (q, k, v))
     return attend(*rows, lengths, options, sink, "varlen_attention")

@@ -36,11 +36,13 @@ class Lengths(NamedTuple):
     # Tables of rotary positions, float32, for at least max_k positions.
     cos: Optional[torch.Tensor] = None
     sin: Optional[torch.Tensor] = None
+    alibi_slopes: Optional[torch.Tensor] = None  # float32 [heads]
 
     def of_sequences(self):
         return self[3:7]
 
-    def rotary(self):
+    def tables(self):
+        """Rotary tables and slopes."""
         return self[7:]
 
     def are_given(self):
@@ -66,7 +68,7 @@ _CALL = _structs.packer(
     *("saved_o", "saved_stats", "saved_x", "workspace", "workspace_bytes", "stream"),
     *("num_threads", "sink", "grad_sink"),
     *("cu_seqlens_q", "cu_seqlens_k", "seqused_q", "seqused_k", "total_q", "total_k"),
-    *("rotary_cos", "rotary_sin", "rotary_positions"),
+    *("rotary_cos", "rotary_sin", "rotary_positions", "alibi_slopes"),
 )
 
 
@@ -137,7 +139,9 @@ def _run(name, q, k, v, lengths, options, sink, saved=None, **more):
     at = _address(saved)
     workspace = q.new_empty(workspace_bytes, dtype=torch.uint8)
     tensors = {"q": q, "k": k, "v": v, **more}
-    rotary = [x if x is None else plain_rows(x).contiguous() for x in lengths.rotary()]
+    *rotary, slopes = (
+        x if x is None else plain_rows(x).contiguous() for x in lengths.tables()
+    )
     parts = [f(tensors.get(n)) for n in _TENSORS for f in (_address, _strides)]
     call = _CALL.pack(
         _structs.CALL_BYTES,
@@ -154,6 +158,7 @@ def _run(name, q, k, v, lengths, options, sink, saved=None, **more):
         *totals,
         *(_address(x) for x in rotary),
         0 if lengths.cos is None else lengths.cos.shape[0],
+        _address(slopes),
     )
     # The other calls have no max_seqlen_*, which check_sequences names.
     check = _plans.check_sequences if lengths.cu_q is not None else library().check
@@ -235,9 +240,9 @@ class _Varlen(torch.autograd.Function):
         else:  # grads of a batch, tensors without memory, modes
             _op.need_operators("the backward")
             tensors = (*lengths.of_sequences(), *lengths[:3])
-            rotary = lengths.rotary()
+            tables = lengths.tables()
             grads = _backward_operator(
-                grad_o, q, k, v, o, saved, sink, *tensors, *ctx.options, *rotary
+                grad_o, q, k, v, o, saved, sink, *tensors, *ctx.options, *tables
             )
         return (*grads[:3], grads[3] if sink is not None else None, None, None)
 
@@ -261,8 +266,10 @@ def _define_operators():
         used_q: Maybe, used_k: Maybe, batch: int, max_q: int, max_k: int, causal: bool, p: int,
         offset: float, score: str, window: List[int], invariant: bool = False,
         rotary_interleaved: bool = False, cos: Maybe = None, sin: Maybe = None,
+        alibi_slopes: Maybe = None,
     ) -> Tensors:  # fmt: skip
-        lengths = Lengths(batch, max_q, max_k, cu_q, cu_k, used_q, used_k, cos, sin)
+        tensors = (cu_q, cu_k, used_q, used_k, cos, sin, alibi_slopes)
+        lengths = Lengths(batch, max_q, max_k, *tensors)
         options = Options(causal, p, offset, score, window, invariant, rotary_interleaved)
         return _forward("forward_train", q, k, v, lengths, options, sink)
 
@@ -278,9 +285,10 @@ def _define_operators():
         saved: torch.Tensor, sink: Maybe, cu_q: Maybe, cu_k: Maybe, used_q: Maybe, used_k: Maybe,
         batch: int, max_q: int, max_k: int, causal: bool, p: int, offset: float, score: str,
         window: List[int], invariant: bool = False, rotary_interleaved: bool = False,
-        cos: Maybe = None, sin: Maybe = None,
+        cos: Maybe = None, sin: Maybe = None, alibi_slopes: Maybe = None,
     ) -> Grads:  # fmt: skip
-        lengths = Lengths(batch, max_q, max_k, cu_q, cu_k, used_q, used_k, cos, sin)
+        tensors = (cu_q, cu_k, used_q, used_k, cos, sin, alibi_slopes)
+        lengths = Lengths(batch, max_q, max_k, *tensors)
         options = Options(causal, p, offset, score, window, invariant, rotary_interleaved)
         grads = _backward(grad_o, q, k, v, o, saved, lengths, options, sink)
         return grads if sink is not None else (*grads, q.new_empty(0))
@@ -291,16 +299,16 @@ def _define_operators():
         return (*grads, q.new_empty(0) if sink is None else sink.new_empty(sink.shape))
 
     def setup_context(ctx, inputs, output):
-        ctx.save_for_backward(*inputs[:3], *output, *inputs[3:8], *inputs[-2:])
-        ctx.scalars = inputs[8:-2]
+        ctx.save_for_backward(*inputs[:3], *output, *inputs[3:8], *inputs[-3:])
+        ctx.scalars = inputs[8:-3]
         ctx.mark_non_differentiable(output[1])
 
     def differentiate(ctx, grad_o, _):
-        *tensors, sink, cu_q, cu_k, used_q, used_k, cos, sin = ctx.saved_tensors
+        *tensors, sink, cu_q, cu_k, used_q, used_k, cos, sin, slopes = ctx.saved_tensors
         lengths = (cu_q, cu_k, used_q, used_k)
-        grads = backward(grad_o, *tensors, sink, *lengths, *ctx.scalars, cos, sin)
+        grads = backward(grad_o, *tensors, sink, *lengths, *ctx.scalars, cos, sin, slopes)
         of_sink = None if sink is None else grads[3]
-        return (*grads[:3], of_sink, *(None,) * (6 + len(ctx.scalars)))
+        return (*grads[:3], of_sink, *(None,) * (7 + len(ctx.scalars)))
 
     forward_train.register_autograd(differentiate, setup_context=setup_context)
     return forward_train, backward
@@ -310,12 +318,12 @@ _by_operator, _backward_operator = _define_operators() if _op.HAS_OPERATORS else
 
 
 def attend(q, k, v, lengths, options, sink, name):
-    rotary = lengths.rotary()
+    tables = lengths.tables()
     if not _op.is_plain_call(q, k, v, sink):
         _op.need_operators(name)
         _op.refuse_tangents(*(x for x in (q, k, v, sink) if x is not None))
         tensors = (q, k, v, sink, *lengths.of_sequences())
-        return _by_operator(*tensors, *lengths[:3], *options, *rotary)[0]
+        return _by_operator(*tensors, *lengths[:3], *options, *tables)[0]
     if _op.wants_gradient(q, k, v, sink):
         return _Varlen.apply(q, k, v, sink, lengths, options)
     return _forward("forward", q, k, v, lengths, options, sink)[0]

@@ -258,6 +258,44 @@ class Transformers(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, needs_one):
             self.model("lssar_sink")(tokens)
 
+    def test_a_soft_cap_is_the_models(self):
+        """Gemma 2's attention, with its gradients, is transformers' own."""
+        from transformers import Gemma2Config, Gemma2ForCausalLM
+
+        lssar.register_transformers("lssar_capped", score="softmax,scale=0.25,soft_cap=0.5")
+
+        def model(attention):
+            torch.manual_seed(1)
+            config = Gemma2Config(
+                vocab_size=64,
+                hidden_size=32,
+                intermediate_size=32,
+                num_hidden_layers=2,
+                num_attention_heads=4,
+                num_key_value_heads=2,
+                head_dim=8,
+                query_pre_attn_scalar=16,
+                sliding_window=4,
+                attn_logit_softcapping=0.5,
+                attn_implementation=attention,
+                pad_token_id=0,
+            )
+            made = Gemma2ForCausalLM(config)
+            for layer in made.model.layers:  # scores beyond the cap
+                torch.nn.init.normal_(layer.self_attn.q_proj.weight)
+            return made
+
+        tokens, results = torch.randint(1, 64, (2, 9)), []
+        for made in (model("eager"), model("lssar_capped")):
+            logits = made(tokens).logits
+            logits.square().sum().backward()
+            results.append((logits, *(x.self_attn.q_proj.weight.grad for x in made.model.layers)))
+        for ours, theirs in zip(*results):
+            torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
+        lssar.register_transformers("lssar_uncapped", score="softmax,scale=0.25")
+        with self.assertRaisesRegex(ValueError, "^softcap: 0.5; lssar_uncapped has the soft cap 0.0"):
+            model("lssar_uncapped")(tokens)
+
     def test_arguments_that_would_change_the_result_are_refused(self):
         from transformers import AttentionInterface
 

@@ -64,6 +64,17 @@ LSSAR_HOST int gather_seen(const VisibleKeys& seen, i64 first_key, float* scores
   return count;
 }
 
+// kChangesScores: changes the scores of a few rows.
+template <class Config>
+LSSAR_HOST void change_tile(const AttentionParams& params, const RowPlace& place, i64 first_key,
+                            float* scores) {
+  if constexpr (!Config::kChangesScores) return;
+  alignas(64) float cap_slopes[Config::kPanelKeys];
+  for (int r = 0; r < Config::kRows; ++r)
+    change_panel<Config>(alibi_row<Config>(params, place.head, place.first_row + r), first_key,
+                         scores + r * Config::kGradKeys, cap_slopes);
+}
+
 // The sums of epsilon's terms of a few rows, within windows.
 template <class Config>
 LSSAR_HOST void sum_window_epsilon(const AttentionParams& params, const RowPlace& place,
@@ -74,6 +85,7 @@ LSSAR_HOST void sum_window_epsilon(const AttentionParams& params, const RowPlace
   for (i64 key = walk.first(); key < walk.keys.end; key += walk.step(key)) {
     const float* const panel = key_panel<Config>(params, slice, key / Config::kPanelKeys);
     multiply_panel<Config>(tile, rows, panel, tile.weights, tile.gradients);
+    if constexpr (Config::kChangesScores) change_tile<Config>(params, place, key, tile.weights);
     for (int r = 0; r < Config::kRows; ++r) {
       if (rows.visible[r] == 0) continue;
       float* const scores = tile.weights + r * Config::kGradKeys;
@@ -98,6 +110,7 @@ LSSAR_HOST void sum_epsilon(const AttentionParams& params, const RowPlace& place
   for (i64 key = 0; key < rows.most; key += Config::kPanelKeys) {
     const float* const panel = key_panel<Config>(params, slice, key / Config::kPanelKeys);
     multiply_panel<Config>(tile, rows, panel, tile.weights, tile.gradients);
+    if constexpr (Config::kChangesScores) change_tile<Config>(params, place, key, tile.weights);
     for (int r = 0; r < Config::kRows; ++r)
       sums[r] += epsilon_sum<Config>(rows.constants[r], rows.visible[r], key,
                                      tile.weights + r * Config::kGradKeys,

@@ -100,6 +100,11 @@ struct GeneralBlock {
       panel += Config::kPanelRows * Config::kPanelKeys;
       to += all.pitch;
     }
+    if constexpr (Config::kChangesScores) {
+      for (int r = 0; r < kRows; ++r)
+        cap_and_lower<Config>(scores_of(r, first_key), rows[r],
+                              alibi_row<Config>(params, place.head, place.first_row + r));
+    }
     if constexpr (!Config::kIsExponential) {
       for (int r = 0; r < kRows; ++r) activate<Config>(scores_of(r, first_key), rows[r]);
     }

@@ -16,6 +16,7 @@
 //   inverse_zs         1 / r without a second stage; psi: 1 / z. 0: the row has no gradient
 #pragma once
 
+#include "templates/cpu/changed_scores.h"
 #include "templates/cpu/general_scale.h"
 #include "templates/cpu/row_constants.h"
 
@@ -97,6 +98,17 @@ LSSAR_CALLED void general_differentiate(const RowConstants& row, i64 visible, i6
     store<Config>(weights + c, is_seen ? weight : Floats<Config>{});
     store<Config>(gradients + c, is_seen ? gradient : Floats<Config>{});
   }
+}
+
+// kChangesScores: the same of scores before their changes.
+template <class Config>
+LSSAR_HOST void changed_differentiate(const AlibiRow& alibi, const RowConstants& row, i64 visible,
+                                      i64 first_key, const float* norms, float* weights,
+                                      float* gradients) {
+  alignas(64) float cap_slopes[Config::kPanelKeys];
+  change_panel<Config>(alibi, first_key, weights, cap_slopes);
+  general_differentiate<Config>(row, visible, first_key, norms, weights, gradients);
+  apply_cap_slopes<Config>(cap_slopes, gradients);
 }
 
 // The sum of epsilon's terms over a panel.

@@ -3,6 +3,7 @@
 // changed in place. What a row does not see is left out of every sum and gets the weight 0.
 #pragma once
 
+#include "templates/cpu/changed_scores.h"
 #include "templates/cpu/general_scale.h"
 #include "templates/cpu/key_walk.h"
 
@@ -70,6 +71,19 @@ LSSAR_HOST void change_scores(const ScoreRow& scores, const GeneralRow& row, con
     }
     at += scores.pitch;
   }
+}
+
+// kChangesScores: scaled products -> scores.
+template <class Config>
+LSSAR_CALLED void cap_and_lower(const ScoreRow& scores, const GeneralRow& row,
+                                const AlibiRow& alibi) {
+  i64 key = scores.first_key;
+  change_scores<Config>(scores, row, [&](Floats<Config> x, Ints<Config>) LSSAR_WIDE {
+    if constexpr (Config::kHasSoftCap) x = Config::soft_cap(x);
+    if constexpr (Config::kHasAlibi) x += alibi.of_keys<Config>(key);
+    key += Config::kLanes;
+    return x;
+  });
 }
 
 // Scores -> activations, if phi is no exponential.

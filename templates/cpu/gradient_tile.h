@@ -178,7 +178,13 @@ LSSAR_CALLED void fill_tile(const AttentionParams& params, RowPlace place, int n
       const float* const panel =
           key_panel<Config>(params, slice, (first_key + key) / Config::kPanelKeys);
       multiply_panel<Config>(tile, rows, panel, weights, gradients);
-      if constexpr (Config::kIsGeneral) {
+      if constexpr (Config::kChangesScores) {
+        for (int r = 0; r < Config::kRows; ++r)
+          changed_differentiate<Config>(alibi_row<Config>(params, place.head, place.first_row + r),
+                                        rows.constants[r], rows.visible[r], first_key + key,
+                                        panel_norms<Config>(panel), weights + r * Config::kGradKeys,
+                                        gradients + r * Config::kGradKeys);
+      } else if constexpr (Config::kIsGeneral) {
         const float* const norms = panel_norms<Config>(panel);
         for (int r = 0; r < Config::kRows; ++r)
           general_differentiate<Config>(rows.constants[r], rows.visible[r], first_key + key, norms,

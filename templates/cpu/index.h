@@ -31,7 +31,7 @@ struct SampleConfig {
   static constexpr bool kIsTraining = kTrains, kSumsX = kTrains, kNeedsX = kTrains;
   static constexpr bool kSavesO = sizeof(T) == 2;
   static constexpr bool kSumsDq = kTrains, kIsGeneral = false, kHasNorms = true;
-  static constexpr bool kIsBackward = kTrains, kIsInvariant = false;
+  static constexpr bool kIsBackward = kTrains, kIsInvariant = false, kChangesScores = false;
   static constexpr bool kSkipsKeys = sizeof(T) == 2, kHasPairs = false, kIsRange = false;
   using Factors = typename VectorOf<kWidth>::Floats;
   static constexpr double kLogHeadDim = 3.1780538303479458;
@@ -71,7 +71,8 @@ struct SampleScore : SampleConfig<T, 8, 16, true> {
   static constexpr int kWeightSum = kStage == 2 ? 2 : 0, kDivisorSum = kStage == 2 ? 2 : 1;
   static constexpr bool kIsExponential = kStage == 0, kHasSink = kStage == 0, kReadsSink = kHasSink;
   static constexpr bool kHasPassOne = kStage != 0, kNeedsEpsilon = kStage != 0;
-  static constexpr float kPhiSign = 1.0f, kGradUnit = 1.0f;
+  static constexpr bool kHasSoftCap = false, kHasAlibi = false;
+  static constexpr float kPhiSign = 1.0f, kGradUnit = 1.0f, kScoreUnit = 1.0f;
   static LSSAR_HOST double score_scale(i64 num_keys) { return log2_of(num_keys); }
   static LSSAR_HOST double score_bias(i64) { return 0.5; }
   static LSSAR_HOST double sink_bias(i64) { return 0.5; }
@@ -83,6 +84,14 @@ struct SampleScore : SampleConfig<T, 8, 16, true> {
     slope = n;
     return x * n - b;
   }
+};
+
+template <class Sample>
+struct SampleChanged : Sample {
+  using Vector = typename Sample::Vector;
+  static constexpr bool kHasSoftCap = true, kHasAlibi = true, kChangesScores = true;
+  static LSSAR_HOST Vector soft_cap(Vector x) { return x + 1.0f; }
+  static LSSAR_HOST Vector soft_cap_and_slope(Vector x, Vector& slope) { return slope = x; }
 };
 
 template <class Sample, bool kInterleaved>
@@ -154,6 +163,9 @@ extern "C" void lssar_index_of_scores(const lssar_device::AttentionParams* param
   backward_dkdv<SampleScore<Bf16, 1>>(*params, block, scratch);
   backward_dq<SampleScore<Fp16, 2>>(*params, block, scratch);
   backward_sink<SampleScore<float, 0>>(*params, block, scratch);
+  general_forward<SampleChanged<SampleScore<float, 0>>>(*params, block, scratch);
+  general_backward_rows<SampleChanged<SampleScore<Bf16, 1>>>(*params, block, scratch);
+  backward_dkdv<SampleChanged<SampleScore<Bf16, 1>>>(*params, block, scratch);
 }
 
 extern "C" void lssar_index_of_rotations(const lssar_device::RotaryParams* params, unsigned block,

@@ -130,6 +130,7 @@ struct BackwardDkdv {
   VisibleKeys seen_keys;  // kHasWindow: keys that some query of the call sees
   float key_norm[2];
   Scale weight_scale;  // kScalesWeights: the weights' scale, as for gradients
+  float slope_of_head;  // kHasAlibi: of the tile's queries
 
   LSSAR_DEVICE explicit BackwardDkdv(const AttentionParams& params) : params(params) {}
 
@@ -143,13 +144,25 @@ struct BackwardDkdv {
     return static_cast<int>(minimum(maximum(limit, -far), far));
   }
 
+  LSSAR_DEVICE AlibiConstants<PackedConstants> alibi_constants(u32 constants,
+                                                               i64 first_query) const {
+    const i64 distance = row_position<Config>(params, first_query) - first_key;
+    return {{constants}, slope_of_head, static_cast<float>(distance)};
+  }
+
   // See weigh_keys.
   template <bool kWithDk>
   LSSAR_DEVICE void weigh(Scores& s, Scores& d, u32 constants, i64 first_query) const {
     const int limit = diagonal(first_query);
-    weigh_keys<Config, kWithDk, kGradHasKeyNorm && !Scale::kIsNeeded, true>(
-        s, d, PackedConstants{constants}, key_norm, warp_row0(),
-        {limit, Config::kIsCausal && limit < Shape::kBlockRows - 1});
+    if constexpr (Config::kHasAlibi) {
+      weigh_keys<Config, kWithDk, kGradHasKeyNorm && !Scale::kIsNeeded, true>(
+          s, d, alibi_constants(constants, first_query), key_norm, warp_row0(),
+          {limit, Config::kIsCausal && limit < Shape::kBlockRows - 1});
+    } else {
+      weigh_keys<Config, kWithDk, kGradHasKeyNorm && !Scale::kIsNeeded, true>(
+          s, d, PackedConstants{constants}, key_norm, warp_row0(),
+          {limit, Config::kIsCausal && limit < Shape::kBlockRows - 1});
+    }
     if constexpr (Config::kHasWindow) hide_window<kWithDk>(s, d, first_query);
     if constexpr (Config::kIsGeneral) hide_past_end(d);
   }
@@ -297,6 +310,8 @@ struct BackwardDkdv {
         d.clear();
         Mma::multiply_transposed(d, values, warp_row0(), grads);
       }
+      if constexpr (Config::kHasAlibi)
+        slope_of_head = alibi_slope<Config>(params, place.head * group + head_in_group);
       weigh<kWithDk>(s, d, stage + Shape::kConstantsOffset, first_query);
       typename Mma::template Operand<kQueryMmaTiles> operand;
       if constexpr (kWithDv) {

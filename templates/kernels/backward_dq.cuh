@@ -111,6 +111,7 @@ struct BackwardDq {
   RowConstants constants[2];
   VisitedTiles tiles;  // kHasWindow
   VisibleKeys common;  // kHasWindow: keys that no row of the block misses
+  AlibiRows alibi;     // kHasAlibi
 
   LSSAR_DEVICE explicit BackwardDq(const AttentionParams& params) : params(params) {}
 
@@ -135,6 +136,15 @@ struct BackwardDq {
                                                     flat_row(half) * (kRowConstantBytes / 4));
     }
     if constexpr (Config::kHasWindow) place_window();
+    if constexpr (Config::kHasAlibi) load_alibi();
+  }
+
+  LSSAR_DEVICE void load_alibi() {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      alibi.slope[half] = alibi_slope<Config>(params, place.head);
+      alibi.position[half] = row_position<Config>(params, row(half));
+    }
   }
 
   LSSAR_DEVICE void place_window() {
@@ -192,8 +202,13 @@ struct BackwardDq {
                                   ? !common.has_all(first_key, Shape::kBlockCols)
                                   : (Config::kIsCausal || Config::kIsGeneral) &&
                                         first_key + Shape::kBlockCols > first_visible;
-      weigh_queries<Config>(s, d, constants, stage + Shape::kNormsOffset,
-                            {visible, first_key, needs_mask});
+      if constexpr (Config::kHasAlibi) {
+        weigh_queries<Config>(s, d, constants, stage + Shape::kNormsOffset,
+                              AlibiMask<Config>{{visible, first_key, needs_mask}, alibi});
+      } else {
+        weigh_queries<Config>(s, d, constants, stage + Shape::kNormsOffset,
+                              {visible, first_key, needs_mask});
+      }
       if constexpr (GradScale<Config>::kIsNeeded)
         scale.apply(GradScale<Config>::largest_bits(d), d, dq);
 #pragma unroll 1

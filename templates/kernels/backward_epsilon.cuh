@@ -57,10 +57,18 @@ LSSAR_DEVICE void backward_epsilon(const AttentionParams& params) {
                              typename Shape::ValueTile{stage + Shape::KeyTile::kBytes});
     const i64 first_key =
         i64{Config::kHasWindow ? tile_of(block.tiles, tile) : tile} * Shape::kBlockCols;
-    sum.add(s, d, block.constants, stage + Shape::kNormsOffset,
-            {block.visible, first_key,
-             Config::kHasWindow ? !block.common.has_all(first_key, Shape::kBlockCols)
-                                : first_key + Shape::kBlockCols > first_visible});
+    if constexpr (Config::kHasAlibi) {
+      const bool needs_mask = Config::kHasWindow
+                                  ? !block.common.has_all(first_key, Shape::kBlockCols)
+                                  : first_key + Shape::kBlockCols > first_visible;
+      sum.add(s, d, block.constants, stage + Shape::kNormsOffset,
+              AlibiMask<Config>{{block.visible, first_key, needs_mask}, block.alibi});
+    } else {
+      sum.add(s, d, block.constants, stage + Shape::kNormsOffset,
+              {block.visible, first_key,
+               Config::kHasWindow ? !block.common.has_all(first_key, Shape::kBlockCols)
+                                  : first_key + Shape::kBlockCols > first_visible});
+    }
   }
   ring.finish();
 #pragma unroll

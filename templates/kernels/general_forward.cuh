@@ -12,6 +12,7 @@
 #pragma once
 
 #include "templates/kernels/forward_block.cuh"
+#include "templates/tile/changed_scores.cuh"
 #include "templates/tile/general_rows.cuh"
 
 namespace lssar_device {
@@ -31,6 +32,7 @@ struct GeneralForward : ForwardBlock<Config> {
   using Ring = Pipeline<Config::kForwardStages, ForwardLoader<Config>>;
 
   GeneralRows<Config> rows;
+  AlibiRows alibi;  // kHasAlibi
 
   LSSAR_DEVICE explicit GeneralForward(const AttentionParams& params) : Block(params) {}
 
@@ -40,6 +42,22 @@ struct GeneralForward : ForwardBlock<Config> {
       const int row = warp_index() * kWarpRows + fragment_row(half);
       rows.finish_row(half, tile_row_inverse_norm<Config, Mma>(queries, row));
     }
+  }
+
+  // kHasAlibi. A row without keys may have no head. REQUIRES: the rows are placed.
+  LSSAR_DEVICE void load_alibi() {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const bool has_keys = rows.visible[half] != 0;
+      alibi.slope[half] = has_keys ? alibi_slope<Config>(params, rows.head_of(place, half)) : 0.0f;
+      alibi.position[half] = row_position<Config>(params, rows.row[half]);
+    }
+  }
+
+  // kChangesScores
+  LSSAR_DEVICE void change_scores(Scores& s, i64 first_key) const {
+    if constexpr (Config::kHasSoftCap) cap_scores<Config>(s);
+    if constexpr (Config::kHasAlibi) alibi.add_to(s, first_key);
   }
 
   LSSAR_DEVICE TileMask mask_of(int tile) const {
@@ -54,6 +72,7 @@ struct GeneralForward : ForwardBlock<Config> {
       const u32 stage = stage_address(ring.next());
       if (tile == 0) finish_rows();
       this->compute_scores(s, rows.score_scale, stage);
+      if constexpr (Config::kChangesScores) change_scores(s, mask_of(tile).first);
       rows.add_activations(s, mask_of(tile));
     }
   }
@@ -66,6 +85,7 @@ struct GeneralForward : ForwardBlock<Config> {
       const u32 stage = stage_address(ring.next());
       if (!Config::kHasPassOne && tile == 0) finish_rows();
       this->compute_scores(s, rows.score_scale, stage);
+      if constexpr (Config::kChangesScores) change_scores(s, mask_of(tile).first);
       float factor[2];
       rows.weigh(s, mask_of(tile), factor);
       if constexpr (GeneralRows<Config>::kRescales) {
@@ -93,6 +113,7 @@ struct GeneralForward : ForwardBlock<Config> {
     ring.start();
     rows.clear();
     if constexpr (Config::kHasSink) rows.load_sink(params, place);
+    if constexpr (Config::kHasAlibi) load_alibi();
     if constexpr (Config::kHasPassOne) {
       sum_activations(ring);
       rows.finish_pass_one();

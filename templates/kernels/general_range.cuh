@@ -118,6 +118,7 @@ LSSAR_DEVICE void general_row_sums(const AttentionParams& params) {
   ring.start();
   const GeneralRangeRows<Config> range{params, block.place, block.rows};
   range.place_range();
+  if constexpr (Config::kHasAlibi) block.load_alibi();
   block.sum_activations(ring);
   range.write_sums();
   ring.finish();
@@ -133,6 +134,7 @@ LSSAR_DEVICE void general_weighted_sum(const AttentionParams& params) {
   const GeneralRangeRows<Config> range{params, block.place, block.rows};
   range.place_range();
   if constexpr (Config::kHasSink) block.rows.load_sink(params, block.place);
+  if constexpr (Config::kHasAlibi) block.load_alibi();
   range.read_sums();
 #pragma unroll 1
   for (int dv_block = 0; dv_block < Block::Shape::kNumDvBlocks; ++dv_block) {

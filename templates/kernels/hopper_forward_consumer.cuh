@@ -11,6 +11,7 @@
 #include "templates/ptx/mbarrier.cuh"
 #include "templates/ptx/tma.cuh"
 #include "templates/ptx/warp_group.cuh"
+#include "templates/tile/changed_scores.cuh"
 #include "templates/tile/clear_unseen.cuh"
 #include "templates/tile/cluster_tiles.cuh"
 #include "templates/tile/consumer_barriers.cuh"
@@ -240,6 +241,7 @@ struct ForwardConsumer {
     const auto norms = finish_scores<kInFlight>(s);
     scale_scores_of_stage(s, rows.score_scale, norms);
     if constexpr (Config::kIsGeneral) {
+      if constexpr (Config::kHasSoftCap) cap_scores<Config>(s);
       rows.add_activations(s, rows.mask_of(s, tile));
       return;
     }
@@ -312,6 +314,7 @@ struct ForwardConsumer {
       scale_scores_of_stage(s, rows.score_scale, norms);
     }
     if constexpr (Config::kIsGeneral) {
+      if constexpr (Config::kHasSoftCap) cap_scores<Config>(s);
       rows.weigh(s, rows.mask_of(s, tile), weight_factor);
       return;
     }

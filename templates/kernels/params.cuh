@@ -15,6 +15,8 @@ struct TensorRef {
 };
 
 // Tensors without strides are contiguous; [rows] stands for [batch, heads, seq_q].
+//
+// kHasAlibi: saved_x is the heads' slopes (tile/changed_scores.cuh), since such problems save no X.
 struct AttentionParams {
   TensorRef q;       // [batch, heads, seq_q, head_dim]
   TensorRef k;       // [batch, kv_heads, seq_k, head_dim]

@@ -33,6 +33,7 @@ struct EpsilonSum {
     const float score_scale[2] = {rows[0].score_scale, rows[1].score_scale};
     scale_scores(s, score_scale, norms);
     float tile[2] = {0.0f, 0.0f};
+    if constexpr (Config::kChangesScores) change_query_scores<Config>(s, mask);
     if constexpr (Config::kIsGeneral) {
 #pragma unroll
       for (int n = 0; n < kTiles; ++n)

@@ -15,6 +15,7 @@
 //   inverse_epsilon  power: the origin of its weights;  psi: N
 #pragma once
 
+#include "templates/tile/changed_scores.cuh"
 #include "templates/tile/expression_math.cuh"
 #include "templates/tile/row_constants.cuh"
 
@@ -68,6 +69,18 @@ LSSAR_DEVICE void general_weight_and_gradient(float x, float d, const RowConstan
   if constexpr (kKeepsNan) weight = fma(row.gain, 0.0f, weight);
   weight = has_gradient ? weight * kWeightRange<Config> : 0.0f;
   grad = has_gradient ? prob_gradient * activation_slope : 0.0f;
+}
+
+// kChangesScores: the same of a score before its changes.
+template <class Config, bool kKeepsNan>
+LSSAR_DEVICE void changed_weight_and_gradient(float x, const AlibiTerm& alibi, float d,
+                                              const RowConstants& row, float& weight, float& grad) {
+  float cap_slope = 1.0f;
+  if constexpr (Config::kHasSoftCap) x = Config::soft_cap_and_slope(x, cap_slope);
+  if constexpr (Config::kHasAlibi) x = alibi.add_to(x);
+  general_weight_and_gradient<Config, kKeepsNan>(x, d, row, weight, grad);
+  // A row without gradient may have read a NaN.
+  if constexpr (Config::kHasSoftCap) grad = grad == 0.0f ? 0.0f : grad * cap_slope;
 }
 
 // The term P_ij dP'_ij of epsilon's sum (tile/epsilon_sum.cuh). For the power only the offset's

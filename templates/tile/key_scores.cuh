@@ -103,6 +103,23 @@ struct GeneralConstants {
   }
 };
 
+// kHasAlibi: every kernel has these. `slope`: of the tile's head; `first_distance`: the position of
+// the tile's first query minus the block's first key.
+template <class Constants>
+struct AlibiConstants : Constants {
+  float slope, first_distance;
+};
+
+// kChangesScores: what is added to an element of key row r and query column c.
+template <class Config, class Constants>
+LSSAR_DEVICE AlibiTerm alibi_term(const Constants& constants, int row, int col) {
+  if constexpr (!Config::kHasAlibi) {
+    return {};
+  } else {
+    return {constants.slope, constants.first_distance + static_cast<float>(col - row)};
+  }
+}
+
 // Key row r of the block sees query column c of the tile where r - c <= limit.
 struct KeyMask {
   int limit;
@@ -148,7 +165,12 @@ LSSAR_DEVICE void weigh_keys(Fragment<kTiles>& s, Fragment<kTiles>& d, Constants
     for (int e = 0; e < 4; ++e) {
       const float product = kWithDk ? d.at[n][e] : 0.0f;
       float grad;
-      if constexpr (Config::kIsGeneral) {
+      if constexpr (Config::kChangesScores) {
+        changed_weight_and_gradient<Config, kKeepsNan>(
+            s.at[n][e],
+            alibi_term<Config>(constants, row0 + fragment_row(e / 2), fragment_col(n) + e % 2),
+            product, rows[n][e % 2], s.at[n][e], grad);
+      } else if constexpr (Config::kIsGeneral) {
         general_weight_and_gradient<Config, kKeepsNan>(s.at[n][e], product, rows[n][e % 2],
                                                        s.at[n][e], grad);
       } else {

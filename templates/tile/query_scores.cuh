@@ -20,6 +20,27 @@ struct QueryMask {
   bool is_needed;
 };
 
+// kHasAlibi: every mask is one of these.
+template <class Config>
+struct AlibiMask : QueryMask<Config> {
+  AlibiRows alibi;
+};
+
+// kChangesScores: what is added to an element of the tile.
+template <class Config>
+LSSAR_DEVICE AlibiTerm alibi_term(const QueryMask<Config>& mask, int half, int col) {
+  if constexpr (!Config::kHasAlibi) return {};
+  return static_cast<const AlibiMask<Config>&>(mask).alibi.term(half, mask.first, col);
+}
+
+// kChangesScores: all elements.
+template <class Config, int kTiles>
+LSSAR_DEVICE void change_query_scores(Fragment<kTiles>& s, const QueryMask<Config>& mask) {
+  if constexpr (Config::kHasSoftCap) cap_scores<Config>(s);
+  if constexpr (Config::kHasAlibi)
+    static_cast<const AlibiMask<Config>&>(mask).alibi.add_to(s, mask.first);
+}
+
 // s: products q_i k_j, d: products g_i v_j -> dS'_ij / |k_j|, in d. `norms`: the tile's 1 / |k_j|.
 template <class Config, Evaluator kEvaluator = kFullSoftplus, int kTiles>
 LSSAR_DEVICE void weigh_queries(Fragment<kTiles>& s, Fragment<kTiles>& d,
@@ -37,7 +58,11 @@ LSSAR_DEVICE void weigh_queries(Fragment<kTiles>& s, Fragment<kTiles>& d,
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
       float weight, grad;
-      if constexpr (Config::kIsGeneral) {
+      if constexpr (Config::kChangesScores) {
+        changed_weight_and_gradient<Config, false>(
+            s.at[n][e], alibi_term<Config>(mask, e / 2, fragment_col(n) + e % 2), d.at[n][e],
+            rows[e / 2], weight, grad);
+      } else if constexpr (Config::kIsGeneral) {
         general_weight_and_gradient<Config, false>(s.at[n][e], d.at[n][e], rows[e / 2], weight,
                                                    grad);
       } else {

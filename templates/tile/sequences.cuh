@@ -69,8 +69,10 @@ LSSAR_DEVICE void set_sequence(AttentionParams& own, const SequencesParams& all,
   const i64 rows_before = q.before * own.heads;
   own.saved_o = static_cast<Bf16*>(own.saved_o) + rows_before * Config::kHeadDimV;
   if (own.saved_stats != nullptr) own.saved_stats += rows_before * 4;
-  own.saved_x =
-      static_cast<typename Config::SavedX*>(own.saved_x) + rows_before * Config::kHeadDimV;
+  // With ALiBi these are slopes, which all sequences share.
+  if constexpr (!Config::kHasAlibi)
+    own.saved_x =
+        static_cast<typename Config::SavedX*>(own.saved_x) + rows_before * Config::kHeadDimV;
   own.q_inv_norm += rows_before;
   own.row_constants += rows_before * (kRowConstantBytes / 4);
   own.grad_q_sum += rows_before * Config::kHeadDim;

@@ -41,6 +41,7 @@ class CallMemory {
         grad_sink(context),
         rotary_cos(context),
         rotary_sin(context),
+        alibi_slopes(context),
         workspace(context) {}
 
   Status set_up(const lssar_plan* plan, const CapiInputs& inputs) {
@@ -68,6 +69,7 @@ class CallMemory {
     }
     LSSAR_RETURN_IF_ERROR(upload_table(inputs.rotary_cos, rotary_cos));
     LSSAR_RETURN_IF_ERROR(upload_table(inputs.rotary_sin, rotary_sin));
+    LSSAR_RETURN_IF_ERROR(upload_table(inputs.alibi_slopes, alibi_slopes));
     return saved_x.allocate(saved.x);
   }
 
@@ -90,6 +92,7 @@ class CallMemory {
     c.grad_sink = static_cast<float*>(grad_sink.data());
     c.rotary_cos = static_cast<const float*>(rotary_cos.data());
     c.rotary_sin = static_cast<const float*>(rotary_sin.data());
+    c.alibi_slopes = static_cast<const float*>(alibi_slopes.data());
     c.rotary_positions = rotary_cos.bytes() == 0 ? 0 : sizes_.seq_k;
     c.workspace = workspace.data();
     c.workspace_bytes = workspace.bytes();
@@ -111,7 +114,7 @@ class CallMemory {
  public:
   DeviceTensor q, k, v, o, grad_o, grad_q, grad_k, grad_v;
   Buffer saved_o, saved_stats, saved_x, row_stats, sink, grad_sink, rotary_cos, rotary_sin,
-      workspace;
+      alibi_slopes, workspace;
 };
 
 Status run_passes(const lssar_plan* plan, const CapiOptions& options, const CallMemory& memory,

@@ -60,6 +60,7 @@ struct CapiInputs {
   std::vector<float> grad_o;     // for the backward
   std::vector<float> sink = {};  // with score.sink
   std::vector<float> rotary_cos = {}, rotary_sin = {};  // with rotary_dim: [seq_k, rotary_dim / 2]
+  std::vector<float> alibi_slopes = {};                 // with score.alibi
 };
 
 struct CapiOutputs {

@@ -42,7 +42,8 @@ SplitForward::SplitForward(lssar_context* context, const Problem& problem, const
       q_(pack(problem.dtype, inputs.q)),
       k_(pack(problem.dtype, inputs.k)),
       v_(pack(problem.dtype, inputs.v)),
-      sink_(inputs.sink) {
+      sink_(inputs.sink),
+      slopes_(inputs.alibi_slopes) {
   problem_.seq_q = problem_.seq_k = 0;
 }
 
@@ -81,6 +82,7 @@ lssar_call SplitForward::call_of(const Part& queries, const Part& keys) {
   call.q = rows_from(q_, sizes_.heads, sizes_.seq_q, problem_.head_dim, queries.first);
   call.k = rows_from(k_, sizes_.kv_heads, sizes_.seq_k, problem_.head_dim, keys.first);
   call.v = rows_from(v_, sizes_.kv_heads, sizes_.seq_k, problem_.head_dim_v, keys.first);
+  call.alibi_slopes = slopes_.data();
   return call;
 }
 
@@ -189,6 +191,7 @@ Result<CapiOutputs> backward_of(lssar_context* context, const Problem& problem, 
   std::vector<float> sink = inputs.sink, grad_sink(sink.size());
   call.sink = sink.data();
   call.grad_sink = grad_sink.data();
+  call.alibi_slopes = inputs.alibi_slopes.data();
   LSSAR_ASSIGN_OR_RETURN(std::vector<double> workspace, workspace_of(made, call));
   call.workspace = workspace.data();
   LSSAR_RETURN_IF_ERROR(to_status(lssar_execute_backward(made, &call)));

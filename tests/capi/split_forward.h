@@ -47,7 +47,7 @@ class SplitForward {
   Problem problem_;
   const Sizes sizes_;
   std::vector<std::byte> q_, k_, v_;
-  std::vector<float> sink_;
+  std::vector<float> sink_, slopes_;
   PlanPtr plan_;
 };
 

@@ -1,8 +1,11 @@
 #include "codegen/problem.h"
 
+#include <cmath>
 #include <functional>
 #include <limits>
 
+#include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -127,6 +130,27 @@ TEST(Problem, SinksGoWithAnExponentialOverASum) {
             "score.normalizer = sum");
   EXPECT_EQ(parse_score("softmax,sink=per_row").status().message(),
             "score.sink = \"per_row\": allowed are none, per_head");
+}
+
+TEST(Problem, SoftCapsAndAlibi) {
+  Problem problem;
+  for (const double cap : {0.0, 1e-6, 50.0, 1e6}) {
+    problem.score.soft_cap = cap;
+    EXPECT_TRUE(validate(problem).ok()) << cap;
+  }
+  for (const double cap : {-1.0, 1e-7, 1e7, std::nan("")}) {
+    problem.score.soft_cap = cap;
+    EXPECT_EQ(
+        validate(problem).message(),
+        fmt::format("score.soft_cap = {}: allowed are 0, and numbers from 1e-06 to 1e+06", cap));
+  }
+  EXPECT_EQ(parse_score("softmax,alibi=yes").status().message(),
+            "score.alibi = \"yes\": allowed are none, per_head");
+  problem.score = *parse_score("softmax,soft_cap=50,alibi=per_head");
+  EXPECT_THAT(to_string(problem), testing::HasSubstr("/exp/sum/1/soft_cap_50/alibi_per_head"));
+  EXPECT_EQ(problem_from_json(to_json(problem))->score, problem.score);
+  for (const char* name : {"soft_cap", "alibi"})
+    EXPECT_FALSE(to_json(Problem())["score"].contains(name)) << name;
 }
 
 TEST(Problem, OffsetsBeyond32BitsAreValid) {
@@ -308,7 +332,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadJson{"UnknownField", R"({"headdim": 64})",
                 "problem.headdim is not a field: allowed are alignment, batch,"},
         BadJson{"UnknownScoreField", R"({"score": {"chi": 1}})",
-                "problem.score.chi is not a field: allowed are activation, bias"},
+                "problem.score.chi is not a field: allowed are activation, alibi, bias"},
         BadJson{"PhiNoText", R"({"score": {"phi": 1}})",
                 "problem.score.phi = 1: allowed is a string"},
         BadJson{"PhiUnknown", R"({"score": {"phi": "relu(x)^2 + y"}})",

@@ -70,6 +70,9 @@ TEST(CpuCommand, VerifyTakesSequences) {
       run({"--lengths", "5,40", "--score", "softmax,sink=per_head", "--p", "0"});
   EXPECT_EQ(sink.exit_code, 0) << sink.out << sink.err;
   EXPECT_THAT(sink.out, HasSubstr("\ndsink "));
+  const CommandResult changed =
+      run({"--lengths", "5,40", "--score", "softmax,soft_cap=3,alibi=per_head", "--p", "0"});
+  EXPECT_EQ(changed.exit_code, 0) << changed.out << changed.err;
   for (const char* wrong : {"5,-1", "5:", "5,", "5,,3", ",", "x", "3000000000", "2147483647,1"}) {
     const CommandResult result = run({"--lengths", wrong});
     EXPECT_EQ(result.exit_code, 2) << wrong;

@@ -82,14 +82,23 @@ inline void check_forward(const Problem& problem, const Sizes& sizes, InputKind 
                           const CpuRun& run = {}, uint64_t seed = 20261124,
                           const std::vector<std::string>& targets = cpu_target_names()) {
   const RandomInputs inputs = random_inputs(problem, sizes, kind, seed);
-  const auto expected = reference_attention(
-      problem, sizes, {widened(inputs.q), widened(inputs.k), widened(inputs.v), {}});
+  const auto expected = reference_attention(problem, sizes,
+                                            {widened(inputs.q),
+                                             widened(inputs.k),
+                                             widened(inputs.v),
+                                             {},
+                                             widened(inputs.sink),
+                                             {},
+                                             {},
+                                             widened(inputs.alibi_slopes)});
   ASSERT_TRUE(expected.ok()) << expected.status().to_string();
   for (const std::string& target : targets) {
     SCOPED_TRACE(target + " " + input_kind_name(kind) + " " + std::to_string(sizes.seq_q) + "x" +
                  std::to_string(sizes.seq_k));
     expect_o(problem, *expected,
-             run_cpu_kernel(target, problem, sizes, {inputs.q, inputs.k, inputs.v}, run));
+             run_cpu_kernel(
+                 target, problem, sizes,
+                 {inputs.q, inputs.k, inputs.v, {}, {}, inputs.sink, inputs.alibi_slopes}, run));
   }
 }
 
@@ -113,16 +122,25 @@ inline void check_training(const Problem& problem, const Sizes& sizes, InputKind
                            const CpuRun& run = {}, uint64_t seed = 20261125,
                            const std::vector<std::string>& targets = cpu_target_names()) {
   const RandomInputs inputs = random_inputs(problem, sizes, kind, seed);
-  const auto expected = reference_attention(
-      problem, sizes,
-      {widened(inputs.q), widened(inputs.k), widened(inputs.v), widened(inputs.grad_o)});
+  const auto expected = reference_attention(problem, sizes,
+                                            {widened(inputs.q),
+                                             widened(inputs.k),
+                                             widened(inputs.v),
+                                             widened(inputs.grad_o),
+                                             widened(inputs.sink),
+                                             {},
+                                             {},
+                                             widened(inputs.alibi_slopes)});
   ASSERT_TRUE(expected.ok()) << expected.status().to_string();
   for (const std::string& target : targets) {
     SCOPED_TRACE(target + " " + input_kind_name(kind) + " " + std::to_string(sizes.seq_q) + "x" +
                  std::to_string(sizes.seq_k));
-    expect_gradients(problem, *expected,
-                     run_cpu_training(target, problem, sizes,
-                                      {inputs.q, inputs.k, inputs.v, inputs.grad_o}, run));
+    expect_gradients(
+        problem, *expected,
+        run_cpu_training(
+            target, problem, sizes,
+            {inputs.q, inputs.k, inputs.v, inputs.grad_o, {}, inputs.sink, inputs.alibi_slopes},
+            run));
   }
 }
 

@@ -191,6 +191,7 @@ class Call {
     stats_ = inputs.stats;
     stats_.resize(4 * rows, -1.0f);
     sink_ = inputs.sink;
+    slopes_ = inputs.alibi_slopes;
     const size_t columns = rows * static_cast<size_t>(problem.head_dim_v);
     if (saves_o(problem)) saved_o_ = pack(DType::kBf16, std::vector<float>(columns, -1.0f));
     partial_o_.assign(columns, -1.0f);
@@ -277,6 +278,7 @@ class Call {
     params.dq_turns = reinterpret_cast<unsigned*>(workspace + layout.dq_turns);
     params.panel_slices = static_cast<int>(layout.panel_slices);
     params.sink = sink_.data();
+    if (reads_alibi(problem_)) params.saved_x = slopes_.data();
     params.first_key = sizes_.range.first_key;
     params.num_keys = sizes_.range.num_keys;
     params.query_shift =
@@ -297,7 +299,7 @@ class Call {
          v_ = of_keys(problem_.head_dim_v), o_ = of_queries(problem_.head_dim_v),
          grad_o_ = of_queries(problem_.head_dim_v), grad_q_ = of_queries(problem_.head_dim),
          grad_k_ = of_keys(problem_.head_dim), grad_v_ = of_keys(problem_.head_dim_v);
-  std::vector<float> stats_, partial_o_, sink_;
+  std::vector<float> stats_, partial_o_, sink_, slopes_;
   std::vector<std::byte> saved_o_, saved_x_;
 };
 

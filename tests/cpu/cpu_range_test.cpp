@@ -60,6 +60,7 @@ class Ranges {
                        part(inputs_.v, problem.head_dim_v)};
       inputs.stats = stats;
       inputs.sink = inputs_.sink;
+      inputs.alibi_slopes = inputs_.alibi_slopes;
       LSSAR_ASSIGN_OR_RETURN(const CpuOutputs outputs,
                              run_cpu_kernel("x86-64-v4", problem, sizes, inputs, run_));
       take(outputs);
@@ -94,9 +95,15 @@ class Ranges {
 void check_ranges(const Problem& problem, const Sizes& sizes,
                   const std::vector<std::vector<int64_t>>& all_cuts) {
   const RandomInputs inputs = random_inputs(problem, sizes, InputKind::kGauss, 77);
-  const auto expected = reference_attention(
-      problem, sizes,
-      {widened(inputs.q), widened(inputs.k), widened(inputs.v), {}, widened(inputs.sink)});
+  const auto expected = reference_attention(problem, sizes,
+                                            {widened(inputs.q),
+                                             widened(inputs.k),
+                                             widened(inputs.v),
+                                             {},
+                                             widened(inputs.sink),
+                                             {},
+                                             {},
+                                             widened(inputs.alibi_slopes)});
   ASSERT_TRUE(expected.ok()) << expected.status().to_string();
   for (const std::vector<int64_t>& cuts : all_cuts) {
     SCOPED_TRACE(std::to_string(cuts.size()) + " cuts");
@@ -122,6 +129,14 @@ TEST(CpuRanges, OfExpressionsAddUp) {
   LSSAR_NEEDS_CPU_KERNELS();
   Problem problem = forward_problem(DType::kBf16, 24, 40, 0, true);
   problem.score = *parse_score("softmax,sink=per_head");
+  check_ranges(problem, sizes_with(1, 1, 1, 53, 337), {{}, {0, 256, 300}});
+}
+
+// Distances count from the first key of all ranges.
+TEST(CpuRanges, OfAlibiAddUp) {
+  LSSAR_NEEDS_CPU_KERNELS();
+  Problem problem = forward_problem(DType::kFp32, 24, 16, 0, false);
+  problem.score = *parse_score("softmax,soft_cap=2,alibi=per_head,sink=per_head");
   check_ranges(problem, sizes_with(1, 1, 1, 53, 337), {{}, {0, 256, 300}});
 }
 

@@ -103,6 +103,7 @@ TEST(CpuScore, WhatIsNoNumberIsNotHidden) {
   const Sizes sizes = sizes_with(1, 1, 1, kRows, kRows);
   for (const auto& [score, p] : std::vector<std::pair<const char*, int>>{
            {"softmax", 3},
+           {"sigmoid,soft_cap=2", 0},
            {"phi=where(x < 0, 0, min(x, 6)),qk_norm=false,normalizer=sum_abs", 0}}) {
     const Problem problem = scored(score, p, kDim, kDim);
     for (const float bad : {kNan, -std::numeric_limits<float>::infinity()}) {
@@ -118,6 +119,73 @@ TEST(CpuScore, WhatIsNoNumberIsNotHidden) {
       }
       EXPECT_TRUE(has_nan(out->dk, kKey * kDim, kDim)) << score;
     }
+  }
+}
+
+// Lengths around rows, panels and blocks; heads share keys. Scores of an exponential, of
+// LSSAR's own score function, and within a window; epsilon as a sum.
+TEST(CpuScore, CappedAndFallingWithDistance) {
+  LSSAR_NEEDS_CPU_KERNELS();
+  const Problem both = scored("softmax,soft_cap=1.5,alibi=per_head", 0, 24, 16);
+  size_t turn = 0;
+  for (const auto& [q, k] : std::vector<std::pair<int, int>>{
+           {1, 1}, {1, 523}, {5, 0}, {13, 65}, {37, 29}, {64, 64}, {67, 257}})
+    check_training(both, sizes_with(2, 4, 2, q, k), InputKind::kGauss, {}, 20261125,
+                   target_in_turn(turn++));
+  check_training(both, sizes_with(1, 2, 1, 61, 97), InputKind::kPeaky, {}, 20261125,
+                 target_in_turn(0));
+  check_training(scored("lssar,soft_cap=4,alibi=per_head", 3, 16, 24), sizes_with(1, 3, 1, 97, 130),
+                 InputKind::kGauss, {}, 20261125, target_in_turn(0));
+  Problem window = scored("softmax,soft_cap=2,alibi=per_head,psi=(x-b)/N", 0, 16, 16);
+  window.causal = false;
+  window.window_left = 40;
+  window.window_right = 9;
+  check_training(window, sizes_with(1, 2, 2, 130, 131), InputKind::kGauss, {}, 20261125,
+                 target_in_turn(1));
+}
+
+// A slope that is no number spoils its head; a key that is none, the rows that see it.
+TEST(CpuScore, NoNumbersBehindACap) {
+  LSSAR_NEEDS_CPU_KERNELS();
+  constexpr int64_t kDim = 16, kRows = 40, kKey = 21;
+  const Problem problem = scored("softmax,soft_cap=2,alibi=per_head", 0, kDim, kDim);
+  const Sizes sizes = sizes_with(1, 2, 2, kRows, kRows);
+  CpuInputs inputs = inputs_of(problem, sizes);
+  inputs.alibi_slopes = {kNan, 0.5f};
+  inputs.k[(kRows + kKey) * kDim + 3] = kNan;  // of the second head
+  const auto out = run_cpu_training(lowest(), problem, sizes, inputs);
+  ASSERT_TRUE(out.ok()) << out.status().to_string();
+  for (int64_t row = 0; row < 2 * kRows; ++row) {
+    const bool is_bad = row < kRows || row >= kRows + kKey;
+    EXPECT_EQ(all_nan(out->o, row * kDim, kDim), is_bad) << row;
+    EXPECT_EQ(has_nan(out->o, row * kDim, kDim), is_bad) << row;
+    EXPECT_TRUE(!is_bad || has_nan(out->dq, row * kDim, kDim)) << row;
+  }
+}
+
+// Rows have the same bits alone and among others.
+TEST(CpuScore, InvariantWithACapAndSlopes) {
+  LSSAR_NEEDS_CPU_KERNELS();
+  constexpr int64_t kDim = 16, kRows = 37, kKeys = 300;
+  Problem problem = scored("softmax,soft_cap=2,alibi=per_head", 0, kDim, kDim);
+  problem.invariant = true;
+  const Sizes all = sizes_with(1, 2, 1, kRows, kKeys), one = sizes_with(1, 2, 1, 1, kKeys);
+  CpuInputs inputs = inputs_of(problem, all);
+  inputs.alibi_slopes = {0.25f, -0.125f};
+  const auto many = run_cpu_kernel(lowest(), problem, all, inputs);
+  CpuInputs last = inputs;
+  last.q.clear();
+  for (int64_t head = 0; head < 2; ++head) {
+    const auto row = inputs.q.begin() + ((head + 1) * kRows - 1) * kDim;
+    last.q.insert(last.q.end(), row, row + kDim);
+  }
+  const auto alone = run_cpu_kernel(lowest(), problem, one, last);
+  ASSERT_TRUE(many.ok() && alone.ok()) << many.status().to_string();
+  for (int64_t head = 0; head < 2; ++head) {
+    const auto row = many->o.begin() + ((head + 1) * kRows - 1) * kDim;
+    EXPECT_EQ(num_different({row, row + kDim},
+                            {alone->o.begin() + head * kDim, alone->o.begin() + (head + 1) * kDim}),
+              0u);
   }
 }
 

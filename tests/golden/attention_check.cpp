@@ -118,10 +118,10 @@ void check_against_reference(const Problem& problem, const Sizes& sizes, InputKi
   SCOPED_TRACE(std::string(input_kind_name(kind)) + " " + std::to_string(sizes.seq_q) + "x" +
                std::to_string(sizes.seq_k) + " seed " + std::to_string(seed));
   const RandomInputs inputs = random_inputs(problem, sizes, kind, seed);
-  const auto reference =
-      reference_attention(problem, sizes,
-                          {widen(inputs.q), widen(inputs.k), widen(inputs.v), widen(inputs.grad_o),
-                           widen(inputs.sink), widen(inputs.rotary_cos), widen(inputs.rotary_sin)});
+  const auto reference = reference_attention(
+      problem, sizes,
+      {widen(inputs.q), widen(inputs.k), widen(inputs.v), widen(inputs.grad_o), widen(inputs.sink),
+       widen(inputs.rotary_cos), widen(inputs.rotary_sin), widen(inputs.alibi_slopes)});
   ASSERT_TRUE(reference.ok()) << reference.status().to_string();
   ReferenceOutputs expected = *reference;
   // Without queries grad_o is empty, which the reference takes for a forward: gradients are 0.
@@ -132,7 +132,7 @@ void check_against_reference(const Problem& problem, const Sizes& sizes, InputKi
   }
   run_and_expect(problem, sizes,
                  {inputs.q, inputs.k, inputs.v, inputs.grad_o, inputs.sink, inputs.rotary_cos,
-                  inputs.rotary_sin},
+                  inputs.rotary_sin, inputs.alibi_slopes},
                  expected, options, device);
 }
 

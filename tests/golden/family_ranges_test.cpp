@@ -102,12 +102,20 @@ class FamilyRanges : public testing::TestWithParam<const char*> {
   void check(const Sizes& sizes, const std::vector<int64_t>& key_cuts,
              const std::vector<int64_t>& query_cuts) {
     const RandomInputs random = random_inputs(problem_, sizes, InputKind::kGauss, 17);
-    const CapiInputs inputs{random.q, random.k, random.v, {}, random.sink};
+    const CapiInputs inputs{random.q,    random.k, random.v, {},
+                            random.sink, {},       {},       random.alibi_slopes};
     const auto wide = [](const std::vector<float>& x) {
       return std::vector<double>(x.begin(), x.end());
     };
-    const auto expected = reference_attention(
-        problem_, sizes, {wide(inputs.q), wide(inputs.k), wide(inputs.v), {}, wide(inputs.sink)});
+    const auto expected = reference_attention(problem_, sizes,
+                                              {wide(inputs.q),
+                                               wide(inputs.k),
+                                               wide(inputs.v),
+                                               {},
+                                               wide(inputs.sink),
+                                               {},
+                                               {},
+                                               wide(inputs.alibi_slopes)});
     ASSERT_TRUE(expected.ok()) << expected.status().to_string();
     const auto merged = split_and_merge(context_, problem_, sizes, inputs, key_cuts, query_cuts);
     ASSERT_TRUE(merged.ok()) << merged.status().to_string();
@@ -141,18 +149,26 @@ TEST_P(FamilyRanges, GiveWhatTheBackwardNeeds) {
   const auto wide = [](const std::vector<float>& x) {
     return std::vector<double>(x.begin(), x.end());
   };
-  const auto expected = reference_attention(
-      problem_, sizes,
-      {wide(random.q), wide(random.k), wide(random.v), wide(random.grad_o), wide(random.sink)});
+  const auto expected = reference_attention(problem_, sizes,
+                                            {wide(random.q),
+                                             wide(random.k),
+                                             wide(random.v),
+                                             wide(random.grad_o),
+                                             wide(random.sink),
+                                             {},
+                                             {},
+                                             wide(random.alibi_slopes)});
   ASSERT_TRUE(expected.ok()) << expected.status().to_string();
-  check_split(context_, problem_, sizes, {random.q, random.k, random.v, random.grad_o, random.sink},
-              *expected, {40, 41}, true);
+  check_split(
+      context_, problem_, sizes,
+      {random.q, random.k, random.v, random.grad_o, random.sink, {}, {}, random.alibi_slopes},
+      *expected, {40, 41}, true);
 }
 
 TEST_P(FamilyRanges, ANanInAKeyReachesTheRowsThatSeeIt) {
   const Sizes sizes{1, 4, 2, 60, 60};
   const RandomInputs random = random_inputs(problem_, sizes, InputKind::kGauss, 3);
-  CapiInputs inputs{random.q, random.k, random.v, {}, random.sink};
+  CapiInputs inputs{random.q, random.k, random.v, {}, random.sink, {}, {}, random.alibi_slopes};
   constexpr int64_t kBad = 41, kDim = 64;
   inputs.k[kBad * kDim] = std::numeric_limits<float>::quiet_NaN();
   const auto merged = split_and_merge(context_, problem_, sizes, inputs, {32});
@@ -171,7 +187,8 @@ INSTANTIATE_TEST_SUITE_P(
                     "phi=sigmoid(x),normalizer=sum", "phi=x,normalizer=sum_abs",
                     "phi=-2*exp(3*x),normalizer=sum_abs,scale=0.05",
                     "softmax,psi=x-b,psi_normalizer=sum_abs", "softmax,psi=(x-b)/N",
-                    "phi=softplus(x)+1,normalizer=sqrt_length,psi=x^2"));
+                    "phi=softplus(x)+1,normalizer=sqrt_length,psi=x^2",
+                    "softmax,soft_cap=2,alibi=per_head,sink=per_head"));
 
 }  // namespace
 }  // namespace lssar

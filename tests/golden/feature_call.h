@@ -117,6 +117,7 @@ class FeatureCall {
         sink_(context),
         rotary_cos_(context),
         rotary_sin_(context),
+        slopes_(context),
         workspace_(context),
         cu_q_(context),
         cu_k_(context),
@@ -130,7 +131,9 @@ class FeatureCall {
     return make_sizes(1, case_.problem.heads, case_.problem.kv_heads, queries_.lengths[b],
                       keys_.lengths[b]);
   }
-  const std::vector<float>& sink() const { return inputs[0].sink; }  // one for all
+  // These are one for all sequences.
+  const std::vector<float>& sink() const { return inputs[0].sink; }
+  const std::vector<float>& slopes() const { return inputs[0].alibi_slopes; }
 
   Status set_up(const lssar_plan* plan) {
     for (SequenceTensor* tensor : {&o, &grad_q, &grad_k, &grad_v, &q, &k, &v, &grad_o})
@@ -144,6 +147,7 @@ class FeatureCall {
     const RotaryTables rotary = rotary_tables(keys_.most(), case_.problem.rotary_dim);
     LSSAR_RETURN_IF_ERROR(write_all(rotary_cos_, rotary.cos));
     LSSAR_RETURN_IF_ERROR(write_all(rotary_sin_, rotary.sin));
+    LSSAR_RETURN_IF_ERROR(write_all(slopes_, slopes()));
     LSSAR_RETURN_IF_ERROR(write_all(cu_q_, queries_.cu_seqlens()));
     LSSAR_RETURN_IF_ERROR(write_all(cu_k_, keys_.cu_seqlens()));
     LSSAR_RETURN_IF_ERROR(write_all(used_q_, queries_.lengths));
@@ -171,6 +175,7 @@ class FeatureCall {
     call.rotary_cos = static_cast<const float*>(rotary_cos_.data());
     call.rotary_sin = static_cast<const float*>(rotary_sin_.data());
     call.rotary_positions = keys_.most();
+    call.alibi_slopes = static_cast<const float*>(slopes_.data());
     call.workspace = workspace_.data();
     call.workspace_bytes = workspace_.bytes();
     if (case_.lengths == LengthsGiven::kInCall) add_lengths(call);
@@ -247,8 +252,8 @@ class FeatureCall {
   std::vector<RandomInputs> inputs;
 
  private:
-  Buffer saved_stats_, saved_x_, sink_, rotary_cos_, rotary_sin_, workspace_, cu_q_, cu_k_, used_q_,
-      used_k_;
+  Buffer saved_stats_, saved_x_, sink_, rotary_cos_, rotary_sin_, slopes_, workspace_, cu_q_, cu_k_,
+      used_q_, used_k_;
 };
 
 }  // namespace lssar

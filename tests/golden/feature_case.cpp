@@ -50,6 +50,7 @@ constexpr Score kScores[] = {
     {"softmax", "softmax"},
     {"magnitudes", "phi=relu(x)^2,normalizer=sum_abs,scale=log_dim_log_length"},
     {"psi", "softmax,psi=(x - b) / N"},
+    {"changed", "softmax,soft_cap=3,alibi=per_head"},
 };
 
 struct Dims {

@@ -29,7 +29,7 @@ std::vector<ReferenceOutputs> references_of(const FeatureCase& c, const FeatureC
     const auto outputs = reference_attention(
         c.problem, memory.sizes_of(static_cast<int64_t>(b)),
         {widened(in.q), widened(in.k), widened(in.v), widened(in.grad_o), widened(memory.sink()),
-         widened(in.rotary_cos), widened(in.rotary_sin)});
+         widened(in.rotary_cos), widened(in.rotary_sin), widened(memory.slopes())});
     EXPECT_TRUE(outputs.ok()) << outputs.status().to_string();
     all.push_back(outputs.ok() ? *outputs : ReferenceOutputs());
     if (!in.grad_o.empty()) continue;

@@ -35,11 +35,12 @@ std::string packed(DType dtype, const std::vector<float>& values) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-std::array<std::pair<const char*, const std::vector<float>*>, 3> float32_inputs(
+std::array<std::pair<const char*, const std::vector<float>*>, 4> float32_inputs(
     const AttentionInputs& inputs) {
   return {{{"sink", &inputs.sink},
            {"rotary_cos", &inputs.rotary_cos},
-           {"rotary_sin", &inputs.rotary_sin}}};
+           {"rotary_sin", &inputs.rotary_sin},
+           {"alibi_slopes", &inputs.alibi_slopes}}};
 }
 
 class AttentionRun {

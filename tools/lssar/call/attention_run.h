@@ -25,6 +25,7 @@ struct AttentionInputs {
   std::vector<float> grad_o;                            // backward only
   std::vector<float> sink = {};                         // score.sink only; not rounded
   std::vector<float> rotary_cos = {}, rotary_sin = {};  // [seq_k, rotary_dim / 2]; not rounded
+  std::vector<float> alibi_slopes = {};                 // score.alibi only; not rounded
 };
 
 // What random inputs have of rotary positions, for inputs from files.

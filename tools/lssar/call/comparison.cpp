@@ -53,10 +53,10 @@ std::string position(size_t index, const std::vector<int64_t>& shape) {
 
 ReferenceInputs reference_inputs(const Problem& problem, const AttentionInputs& inputs) {
   const bool is_backward = problem.pass == Pass::kBackward;
-  return {widen(inputs.q),         widen(inputs.k),
-          widen(inputs.v),         is_backward ? widen(inputs.grad_o) : std::vector<double>(),
-          widen(inputs.sink),      widen(inputs.rotary_cos),
-          widen(inputs.rotary_sin)};
+  return {widen(inputs.q),          widen(inputs.k),
+          widen(inputs.v),          is_backward ? widen(inputs.grad_o) : std::vector<double>(),
+          widen(inputs.sink),       widen(inputs.rotary_cos),
+          widen(inputs.rotary_sin), widen(inputs.alibi_slopes)};
 }
 
 Result<ReferenceOutputs> checked_reference(const Problem& problem, const Sizes& sizes,

@@ -21,10 +21,10 @@ bool DataOptions::is_given() const { return seed_ || data_; }
 Result<AttentionInputs> DataOptions::inputs(const Problem& problem, const Sizes& sizes) const {
   LSSAR_ASSIGN_OR_RETURN(const InputKind data, kind());
   RandomInputs random = random_inputs(problem, sizes, data, seed());
-  return AttentionInputs{std::move(random.q),         std::move(random.k),
-                         std::move(random.v),         std::move(random.grad_o),
-                         std::move(random.sink),      std::move(random.rotary_cos),
-                         std::move(random.rotary_sin)};
+  return AttentionInputs{std::move(random.q),          std::move(random.k),
+                         std::move(random.v),          std::move(random.grad_o),
+                         std::move(random.sink),       std::move(random.rotary_cos),
+                         std::move(random.rotary_sin), std::move(random.alibi_slopes)};
 }
 
 }  // namespace lssar::command

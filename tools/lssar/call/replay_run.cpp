@@ -184,16 +184,18 @@ class ReplayRun {
         replay_.inputs.rotary_cos = decoded(DType::kFp32, *tensor.packed);
       if (tensor.name == "rotary_sin")
         replay_.inputs.rotary_sin = decoded(DType::kFp32, *tensor.packed);
+      if (tensor.name == "alibi_slopes")
+        replay_.inputs.alibi_slopes = decoded(DType::kFp32, *tensor.packed);
     }
     return {};
   }
 
   Status give_random_inputs() {
     RandomInputs random = random_inputs(problem_, capture_.sizes, request_.data, request_.seed);
-    replay_.inputs = {std::move(random.q),         std::move(random.k),
-                      std::move(random.v),         std::move(random.grad_o),
-                      std::move(random.sink),      std::move(random.rotary_cos),
-                      std::move(random.rotary_sin)};
+    replay_.inputs = {std::move(random.q),          std::move(random.k),
+                      std::move(random.v),          std::move(random.grad_o),
+                      std::move(random.sink),       std::move(random.rotary_cos),
+                      std::move(random.rotary_sin), std::move(random.alibi_slopes)};
     const std::pair<const char*, const std::vector<float>*> given[] = {
         {"q", &replay_.inputs.q},
         {"k", &replay_.inputs.k},
@@ -201,11 +203,13 @@ class ReplayRun {
         {"grad_o", &replay_.inputs.grad_o},
         {"sink", &replay_.inputs.sink},
         {"rotary_cos", &replay_.inputs.rotary_cos},
-        {"rotary_sin", &replay_.inputs.rotary_sin}};
+        {"rotary_sin", &replay_.inputs.rotary_sin},
+        {"alibi_slopes", &replay_.inputs.alibi_slopes}};
     for (const auto& [name, values] : given) {
       if (!memory_.has(name)) continue;
-      const bool is_float32 =
-          std::string_view(name) == "sink" || std::string_view(name).starts_with("rotary");
+      const bool is_float32 = std::string_view(name) == "sink" ||
+                              std::string_view(name) == "alibi_slopes" ||
+                              std::string_view(name).starts_with("rotary");
       const std::vector<std::byte> bytes =
           pack(is_float32 ? DType::kFp32 : problem_.dtype, *values);
       LSSAR_RETURN_IF_ERROR(memory_.upload(

@@ -108,7 +108,8 @@ AttentionInputs PackedSequences::inputs(int64_t b, const Problem& problem,
           of_q(all.grad_o, problem.head_dim_v),
           all.sink,
           positions(all.rotary_cos, keys, problem.rotary_dim),
-          positions(all.rotary_sin, keys, problem.rotary_dim)};
+          positions(all.rotary_sin, keys, problem.rotary_dim),
+          all.alibi_slopes};
 }
 
 AttentionOutputs PackedSequences::outputs(int64_t b, const Problem& problem,
