@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <cstring>
 #include <limits>
 
 #include <fmt/format.h>
 
+#include "runtime/call_maps.h"
 #include "runtime/executor.h"
 #include "templates/kernels/params.cuh"
 
@@ -34,14 +36,19 @@ Tables tables_of(const Sizes& sizes) {
   return tables;
 }
 
-// The workspace of all sequences, as set_sequence (templates/tile/sequences.cuh) divides it: every
-// sequence may round its keys, and its tiles of queries, up.
+// The sizes of a call with the workspace of all sequences, as set_sequence
+// (templates/tile/sequences.cuh) divides it: every sequence may round its keys, and its tiles of
+// queries, up.
+Sizes workspace_sizes(const Schedule& schedule, const Sizes& sizes, int64_t total_q,
+                      int64_t total_k) {
+  const int64_t tile_q = schedule.dkdv.block_cols;
+  return {1, sizes.heads, sizes.kv_heads, total_q + sizes.batch * tile_q,
+          total_k + sizes.batch * key_norm_pitch(1)};
+}
+
 Result<WorkspaceLayout> layout_of(const Problem& problem, const Schedule& schedule,
                                   const Sizes& sizes, int64_t total_q, int64_t total_k) {
-  const int64_t tile_q = schedule.dkdv.block_cols;
-  return workspace_layout(problem, schedule,
-                          {1, sizes.heads, sizes.kv_heads, total_q + sizes.batch * tile_q,
-                           total_k + sizes.batch * key_norm_pitch(1)});
+  return workspace_layout(problem, schedule, workspace_sizes(schedule, sizes, total_q, total_k));
 }
 
 SequenceLaunch sequence_launch(const LaunchStep& step, const Sizes& sizes) {
@@ -81,8 +88,8 @@ class DeviceSequences {
   DeviceSequences(const std::vector<LaunchStep>& steps, const SequencesCall& call)
       : steps_(steps), call_(call), shapes_(shapes_of(call.sizes, call.sequences)) {}
 
-  // Sets the parameters and every grid. Errors: as launch_sequences.
-  Status prepare() {
+  // Sets the parameters, every grid and every map. Errors: as launch_sequences.
+  Status prepare(Device& device) {
     const int64_t total_q = shapes_.batch_q * shapes_.rows_q;
     const int64_t total_k = shapes_.batch_k * shapes_.rows_k;
     LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout,
@@ -99,24 +106,55 @@ class DeviceSequences {
     for (size_t i = 0; i < steps_.size(); ++i) {
       params_.launches[i] = sequence_launch(steps_[i], call_.sizes);
       LSSAR_ASSIGN_OR_RETURN(blocks_[i], blocks_of(steps_[i], params_.launches[i]));
+      if (blocks_[i] != 0) LSSAR_RETURN_IF_ERROR(encode_maps(device, i, tables, layout));
     }
     return {};
   }
 
   Status launch(Device& device, const std::vector<StepFunction>& functions, Stream stream) const {
+    lssar_device::SequencesTmaParams tma = {};
+    tma.sequences = params_;
     for (size_t i = 0; i < steps_.size(); ++i) {
       if (blocks_[i] == 0) continue;
       LaunchConfig config;
       config.grid[0] = blocks_[i];
       config.block[0] = static_cast<uint32_t>(steps_[i].threads);
       config.shared_bytes = static_cast<uint32_t>(steps_[i].shared_bytes);
+      if (steps_[i].maps.empty()) {
+        LSSAR_RETURN_IF_ERROR(
+            device.launch(*functions[i].function, config, &params_, sizeof(params_), stream));
+        continue;
+      }
+      std::copy(std::begin(maps_[i]), std::end(maps_[i]), std::begin(tma.tma.maps));
       LSSAR_RETURN_IF_ERROR(
-          device.launch(*functions[i].function, config, &params_, sizeof(params_), stream));
+          device.launch(*functions[i].function, config, &tma, sizeof(tma), stream));
     }
     return {};
   }
 
  private:
+  Status encode_maps(Device& device, size_t i, const Tables& tables,
+                     const WorkspaceLayout& layout) {
+    const Sizes sizes =
+        workspace_sizes(call_.schedule, call_.sizes, shapes_.batch_q * shapes_.rows_q,
+                        shapes_.batch_k * shapes_.rows_k);
+    const CheckedCall call = {call_.problem, sizes, call_.tensors,
+                              call_.workspace.data + tables.total_bytes, layout};
+    if (!steps_[i].maps.empty()) maps_[i] = {};
+    for (size_t n = 0; n < steps_[i].maps.size(); ++n) {
+      const MapSpec& spec = steps_[i].maps[n];
+      LSSAR_ASSIGN_OR_RETURN(const TensorMapRequest request,
+                             tensor_map_request(spec, call, shapes_));
+      const Result<TensorMap> map = device.encode_tensor_map(request);
+      if (!map.ok())
+        return map.status().with_context(
+            fmt::format("{}, {}", steps_[i].entry, map_tensor_name(spec.tensor)));
+      static_assert(sizeof(*map) == sizeof(maps_[i][n]));
+      std::memcpy(&maps_[i][n], &*map, sizeof(*map));
+    }
+    return {};
+  }
+
   void set_params(const Tables& tables, const WorkspaceLayout& layout) {
     const Sequences& sequences = call_.sequences;
     const DevicePtr workspace = call_.workspace.data;
@@ -150,6 +188,9 @@ class DeviceSequences {
   const TensorShapes shapes_;
   SequencesParams params_ = {};
   std::array<uint32_t, lssar_device::kMaxSequenceLaunches> blocks_ = {};
+  std::array<std::array<lssar_device::TensorMap, lssar_device::kMaxTensorMaps>,
+             lssar_device::kMaxSequenceLaunches>
+      maps_;  // only of steps that have maps
 };
 
 }  // namespace
@@ -166,7 +207,7 @@ Status launch_device_sequences(Device& device, const std::vector<LaunchStep>& st
                                const std::vector<StepFunction>& functions,
                                const SequencesCall& call, Stream stream) {
   DeviceSequences launches(steps, call);
-  LSSAR_RETURN_IF_ERROR(launches.prepare());
+  LSSAR_RETURN_IF_ERROR(launches.prepare(device));
   return launches.launch(device, functions, stream);
 }
 
