@@ -152,7 +152,6 @@ TEST(Sequences, CompileWithoutSpillsAndFit) {
   for (const char* name : {"sm_80", "sm_90a"})
     check_kernel(**compiler, problem, target_from_name(name).value(), DqMode::kSplit);
   problem.pass = Pass::kBackward;
-  problem.dtype = DType::kFp16;
   check_kernel(**compiler, problem, target_from_name("sm_90a").value(), DqMode::kSplit);
 }
 
