@@ -119,8 +119,10 @@ void write_hopper_constants(SourceWriter& out, const Problem& problem, const Sch
   out.constant("int", "kCluster", number(hopper.cluster));
   if (!is_backward) out.constant("int", "kStagger", number(hopper.stagger));
   out.constant("int", "kHeadGroup", number(hopper.head_group));
+  // Other producers of sequences do with fewer, and some consumers there need all that is left.
+  const bool has_sequences = problem.varlen && problem.pass == Pass::kForwardTrain;
   const auto registers = [&](const std::string& name, const Tiling& t, int cluster = 1) {
-    const RegisterSplit split = hopper_registers(hopper, t, cluster);
+    const RegisterSplit split = hopper_registers(hopper, t, cluster, has_sequences);
     out.constant("int", "k" + name + "ProducerRegisters", number(split.producer));
     out.constant("int", "k" + name + "ConsumerRegisters", number(split.consumer));
   };
@@ -259,7 +261,8 @@ static_assert(lssar_constants::kSequenceSharedBytes % 16 == 0 &&
 
 // Kernel `i` of sequences: a block's sequence, then the kernel as for that sequence alone. Kernels
 // of tiles share the parameters, because they have no registers left. Kernels of rows read few of
-// them, so each thread has its own copy.
+// them, so each thread has its own copy. Kernels with maps keep the parameters where producer and
+// consumers find them (templates/tile/tma_sequences.cuh).
 void write_sequence_call(SourceWriter& out, const std::vector<Step>& steps, size_t i) {
   const Step& step = steps[i];
   if (step.launch.grid_rows == GridRows::kOnce) {
@@ -271,6 +274,10 @@ void write_sequence_call(SourceWriter& out, const std::vector<Step>& steps, size
     out.line("if (lssar_device::enter_rotary_sequence<$i$>(own, params))",
              {{"i", number(static_cast<int64_t>(i))}});
     out.line("  lssar_device::$call$(own);", {{"call", step.call}});
+  } else if (!step.launch.maps.empty()) {
+    out.line("if (lssar_device::enter_tma_sequence<$i$, $ticket$>(params.sequences))",
+             {{"i", number(static_cast<int64_t>(i))}, {"ticket", boolean(step.takes_ticket)}});
+    out.line("  lssar_device::$call$(params.tma);", {{"call", step.call}});
   } else {
     const bool is_shared = !step.shared_bytes.empty();
     out.line("$where$lssar_device::AttentionParams own;",
@@ -285,24 +292,32 @@ void write_sequence_call(SourceWriter& out, const std::vector<Step>& steps, size
 
 // The argument of a launch's kernel.
 const char* params_type(const Problem& problem, const LaunchStep& launch) {
-  const bool is_rotation = launch.rotation != Rotation::kNone;
-  if (problem.varlen) return is_rotation ? "RotarySequencesParams" : "SequencesParams";
-  if (is_rotation) return "RotaryParams";
-  return launch.maps.empty() ? "AttentionParams" : "TmaParams";
+  const bool has_maps = !launch.maps.empty();
+  if (launch.rotation != Rotation::kNone)
+    return problem.varlen ? "RotarySequencesParams" : "RotaryParams";
+  if (problem.varlen) return has_maps ? "SequencesTmaParams" : "SequencesParams";
+  return has_maps ? "TmaParams" : "AttentionParams";
+}
+
+bool has_maps(const std::vector<Step>& steps) {
+  return std::any_of(steps.begin(), steps.end(),
+                     [](const Step& step) { return !step.launch.maps.empty(); });
 }
 
 void write_entries(SourceWriter& out, const Problem& problem, const std::vector<Step>& steps) {
   out.line("static_assert(sizeof(AttentionParams) == $bytes$, \"laid out as the host does\");",
            {{"bytes", number(sizeof(lssar_device::AttentionParams))}});
-  for (const Step& step : steps) {
-    if (step.launch.maps.empty()) continue;
+  if (has_maps(steps))
     out.line("static_assert(sizeof(TmaParams) == $bytes$, \"laid out as the host does\");",
              {{"bytes", number(sizeof(lssar_device::TmaParams))}});
-    break;
-  }
   if (problem.varlen)
     out.line("static_assert(sizeof(SequencesParams) == $bytes$, \"laid out as the host does\");",
              {{"bytes", number(sizeof(lssar_device::SequencesParams))}});
+  if (problem.varlen && has_maps(steps))
+    out.line(
+        "static_assert(sizeof(TmaSequence) + 2 * sizeof(int) <= $bytes$, "
+        "\"static shared memory\");",
+        {{"bytes", number(lssar_constants::kSequenceTmaSharedBytes)}});
   if (problem.rotary_dim != 0)
     out.line("static_assert(sizeof(RotaryParams) == $bytes$, \"laid out as the host does\");",
              {{"bytes", number(sizeof(lssar_device::RotaryParams))}});

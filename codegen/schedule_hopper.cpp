@@ -74,8 +74,9 @@ Breach check_ping_pong(const Refuse& refuse, const TilingRules& rules, const Til
                 "with hopper.ping_pong, allowed are 128 and 192, because it takes two consumers");
 }
 
-Breach check_space(const Refuse& refuse, const TilingRules& rules, const Tiling& tiling, int bytes,
-                   const Target& target) {
+Breach check_space(const Refuse& refuse, const TilingRules& rules, const Tiling& tiling,
+                   const Problem& problem, int dynamic_bytes, const Target& target) {
+  const int bytes = dynamic_bytes + hopper_static_shared_bytes(problem);
   LSSAR_RETURN_IF_BROKEN(check_shared(refuse, rules.tiling, bytes, target));
   if ((bytes + kReservedSharedBytes) * tiling.min_blocks > target.shared_bytes_per_sm)
     return refuse(rules.min_blocks, tiling.min_blocks, [&] {
@@ -160,6 +161,34 @@ Breach check_tickets(const Refuse& refuse, const HopperOptions& hopper) {
   return {};
 }
 
+// Each block works on one tile of one sequence, and a store by TMA could reach into the next one.
+Breach check_varlen(const Refuse& refuse, const Schedule& schedule, const Problem& problem) {
+  if (!problem.varlen) return {};
+  const HopperOptions& hopper = schedule.hopper;
+  if (schedule.pack_gqa)
+    return refuse(
+        "pack_gqa", "true",
+        "not allowed with problem.varlen in variant hopper, because a box of packed heads "
+        "may reach into the next sequence; variant portable packs them");
+  if (hopper.persistent)
+    return refuse(
+        "hopper.persistent", "true",
+        "not allowed with problem.varlen, because a block works on a tile of one sequence");
+  for (const auto& [rule, value] :
+       {std::pair{"hopper.cluster", hopper.cluster}, std::pair{"hopper.stagger", hopper.stagger}})
+    if (value != 1)
+      return refuse(rule, value,
+                    "with problem.varlen, allowed is 1, because neighbouring blocks may work on "
+                    "different sequences");
+  for (const auto& [rule, path] : {std::pair{"hopper.store_path", hopper.store_path},
+                                   std::pair{"hopper.sum_path", hopper.sum_path}})
+    if (path == StorePath::kTma)
+      return refuse(rule, "tma",
+                    "with problem.varlen, allowed is registers, because TMA would also store past "
+                    "the end of the sequence");
+  return {};
+}
+
 // A consumer's o goes through the rows of its queries, so it must fit there.
 Breach check_store(const Refuse& refuse, const Schedule& schedule, const Problem& problem) {
   if (schedule.hopper.store_path != StorePath::kTma) return {};
@@ -221,7 +250,7 @@ Breach check_forward(const Refuse& refuse, const Schedule& schedule, const Probl
     });
   LSSAR_RETURN_IF_BROKEN(check_store(refuse, schedule, problem));
   LSSAR_RETURN_IF_BROKEN(check_registers(refuse, hopper, schedule.forward));
-  return check_space(refuse, kForwardRules, schedule.forward,
+  return check_space(refuse, kForwardRules, schedule.forward, problem,
                      hopper_forward_shared_bytes(problem, schedule), target);
 }
 
@@ -274,14 +303,14 @@ Breach check_backward(const Refuse& refuse, const Schedule& schedule, const Prob
     });
   LSSAR_RETURN_IF_BROKEN(check_sum_path(refuse, schedule));
   if (sums_dq(schedule)) LSSAR_RETURN_IF_BROKEN(check_sums_dq(refuse, schedule));
-  LSSAR_RETURN_IF_BROKEN(check_space(refuse, kDkdvRules, schedule.dkdv,
+  LSSAR_RETURN_IF_BROKEN(check_space(refuse, kDkdvRules, schedule.dkdv, problem,
                                      hopper_dkdv_shared_bytes(problem, schedule), target));
   if (!has_dq_tiles(schedule)) return {};
   LSSAR_RETURN_IF_BROKEN(check_tiling(refuse, kDqRules, schedule.dq));
   LSSAR_RETURN_IF_BROKEN(check_ping_pong(refuse, kDqRules, schedule.dq, hopper.ping_pong));
   LSSAR_RETURN_IF_BROKEN(check_registers(refuse, hopper, schedule.dq));
-  return check_space(refuse, kDqRules, schedule.dq, hopper_dq_shared_bytes(problem, schedule),
-                     target);
+  return check_space(refuse, kDqRules, schedule.dq, problem,
+                     hopper_dq_shared_bytes(problem, schedule), target);
 }
 
 // As many stages as fit, up to `most`.
@@ -316,9 +345,10 @@ void choose_forward(Schedule& schedule, const Problem& problem, const Target& ta
   const bool is_narrow = is_alone && !problem.causal && dim <= 64;
   if (is_alone && accumulated <= 128) schedule.forward.block_cols = is_narrow ? 192 : 128;
   if (is_widest) schedule.forward.block_cols = 64;
+  hopper.persistent = !problem.varlen;
   hopper.store_path = StorePath::kTma;
   fit_store_path(schedule, problem);
-  hopper.tickets = problem.causal;  // without a mask all tiles cost the same
+  hopper.tickets = problem.causal && hopper.persistent;  // without a mask all tiles cost the same
   // Wide tiles, because each tile costs something beside its scores (docs/instruction_slots.md).
   // At larger dims registers limit them.
   hopper.score_cols = is_narrow ? 192 : dim <= 128 ? 160 : is_widest ? 96 : 64;
@@ -333,13 +363,14 @@ void choose_backward(Schedule& schedule, const Problem& problem, const Target& t
   const bool sums = sums_dq(schedule);
   const int dims = problem.head_dim + problem.head_dim_v;
   hopper.ping_pong = !sums;
-  hopper.persistent = !sums && dims <= 128;
+  hopper.persistent = !sums && dims <= 128 && !problem.varlen;
   // TMA adds whole rows, without an address and a test for each lane.
-  if (schedule.dq_mode == DqMode::kAtomic) hopper.sum_path = StorePath::kTma;
+  if (schedule.dq_mode == DqMode::kAtomic && !problem.varlen) hopper.sum_path = StorePath::kTma;
   schedule.split_dkdv = dims > kMaxCols;
   schedule.dkdv.block_rows = 128;
   const auto fits = [&] {
-    return hopper_dkdv_shared_bytes(problem, schedule) <= target.shared_bytes_per_block;
+    return hopper_dkdv_shared_bytes(problem, schedule) + hopper_static_shared_bytes(problem) <=
+           target.shared_bytes_per_block;
   };
   // Expressions need registers for phi' and more row constants; an exponential alone does not.
   const bool is_wide = !is_general(problem) || (exponential_of(problem) && !has_pass_one(problem));
@@ -385,10 +416,6 @@ Status hopper_reason(const Problem& problem, const Target& target) {
                     "between the passes, so "
                     "only variant portable runs {} alone",
                     pass_name(problem.pass)));
-  if (problem.varlen)
-    return invalid_argument(
-        "schedule.variant = hopper: not with problem.varlen, because a tensor map's box may reach "
-        "into the next sequence; allowed is portable");
   if (problem.invariant)
     return invalid_argument(
         "schedule.variant = hopper: not with problem.invariant, because the rows of a tile choose "
@@ -430,12 +457,13 @@ void fit_stages(Schedule& schedule, Tiling Schedule::*tiling, const Problem& pro
            : tiling == &Schedule::dkdv  ? hopper_dkdv_shared_bytes(problem, schedule)
                                         : hopper_dq_shared_bytes(problem, schedule);
   };
-  while ((schedule.*tiling).stages > kMinStages && bytes() > target.shared_bytes_per_block)
-    --(schedule.*tiling).stages;
+  const int most = target.shared_bytes_per_block - hopper_static_shared_bytes(problem);
+  while ((schedule.*tiling).stages > kMinStages && bytes() > most) --(schedule.*tiling).stages;
 }
 
 void fit_store_path(Schedule& schedule, const Problem& problem) {
-  if (problem.pass == Pass::kBackward || check_store(kQuietly, schedule, problem).ok()) return;
+  if (problem.pass == Pass::kBackward) return;
+  if (!problem.varlen && check_store(kQuietly, schedule, problem).ok()) return;
   schedule.hopper.store_path = StorePath::kRegisters;
 }
 
@@ -470,6 +498,7 @@ Breach check_hopper(const Refuse& refuse, const Schedule& schedule, const Proble
     return refuse("variant", status);
   if (schedule.hopper.head_group < 1 || schedule.hopper.head_group > kMaxHeadGroup)
     return refuse("hopper.head_group", schedule.hopper.head_group, "allowed are 1 to 1024");
+  LSSAR_RETURN_IF_BROKEN(check_varlen(refuse, schedule, problem));
   return problem.pass == Pass::kBackward ? check_backward(refuse, schedule, problem, target)
                                          : check_forward(refuse, schedule, problem, target);
 }

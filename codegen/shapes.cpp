@@ -12,12 +12,13 @@ int hopper_launch_registers(const Tiling& tiling) {
   return std::min(share, kMostPerThread) / 8 * 8;
 }
 
-RegisterSplit hopper_registers(const HopperOptions& hopper, const Tiling& tiling, int cluster) {
+RegisterSplit hopper_registers(const HopperOptions& hopper, const Tiling& tiling, int cluster,
+                               bool has_sequences) {
   if (hopper.consumer_registers != 0) return {hopper.producer_registers, hopper.consumer_registers};
   constexpr int kMost = 240;
   const int consumers = tiling.block_rows / kWarpGroupRows;
   const int launched = hopper_launch_registers(tiling);
-  const int producer = consumers > 2 || cluster > 1 ? 32 : 24;
+  const int producer = consumers > 2 || cluster > 1 || has_sequences ? 32 : 24;
   const int pool = launched * hopper_threads(tiling) - producer * kWarpGroupThreads;
   const int consumer = std::min(pool / (kWarpGroupThreads * std::max(consumers, 1)) / 8 * 8, kMost);
   if (launched < producer || consumer <= launched) return {};

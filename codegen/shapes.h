@@ -30,6 +30,10 @@ inline int tiling_threads(const Tiling& tiling) {
 inline int static_shared_bytes(const Problem& problem) {
   return problem.varlen ? lssar_constants::kSequenceSharedBytes : 0;
 }
+// The same of the kernels of Variant::kHopper.
+inline int hopper_static_shared_bytes(const Problem& problem) {
+  return problem.varlen ? lssar_constants::kSequenceTmaSharedBytes : 0;
+}
 
 int forward_shared_bytes(const Problem& problem, const Schedule& schedule);
 // Registers per thread that setmaxnreg gives the producer and the consumers. 0 and 0: not used.
@@ -39,8 +43,9 @@ struct RegisterSplit {
 };
 // The schedule's own registers if it names them, otherwise those that suit the tiling's threads and
 // blocks per SM best. `cluster` is the number of blocks to which the producer sends tiles; more
-// than one takes more registers.
-RegisterSplit hopper_registers(const HopperOptions& hopper, const Tiling& tiling, int cluster = 1);
+// than one takes more registers. So do sequences (Problem::varlen) in a forward for training.
+RegisterSplit hopper_registers(const HopperOptions& hopper, const Tiling& tiling, int cluster = 1,
+                               bool has_sequences = false);
 // Registers per thread with which a block is launched.
 int hopper_launch_registers(const Tiling& tiling);
 // Keys per tile of pass 1. If pass 1 uses the tiles of pass 2, or there is only pass 2, those of

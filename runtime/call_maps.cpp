@@ -64,13 +64,18 @@ View attention_view(const Tensor& tensor, TensorDataType type, int64_t batch, in
   return view;
 }
 
-View of_queries(const CheckedCall& call, const Tensor& tensor, int64_t dim) {
-  return attention_view(tensor, type_of(call.problem.dtype), call.sizes.batch, call.sizes.heads,
-                        call.sizes.seq_q, dim);
+// A call, and the shapes of its tensors.
+struct ShapedCall : CheckedCall {
+  TensorShapes shapes;
+};
+
+View of_queries(const ShapedCall& call, const Tensor& tensor, int64_t dim) {
+  const TensorShapes& s = call.shapes;
+  return attention_view(tensor, type_of(call.problem.dtype), s.batch_q, s.heads, s.rows_q, dim);
 }
 
 // The same, with the heads that share keys as the dimension next to the rows.
-View of_packed_queries(const CheckedCall& call, const Tensor& tensor, int64_t dim) {
+View of_packed_queries(const ShapedCall& call, const Tensor& tensor, int64_t dim) {
   const Sizes& s = call.sizes;
   const int64_t group = s.heads / s.kv_heads;
   View view;
@@ -88,15 +93,20 @@ View of_packed_queries(const CheckedCall& call, const Tensor& tensor, int64_t di
   return view;
 }
 
-View of_keys(const CheckedCall& call, const Tensor& tensor, int64_t dim) {
-  return attention_view(tensor, type_of(call.problem.dtype), call.sizes.batch, call.sizes.kv_heads,
-                        call.sizes.seq_k, dim);
+View of_keys(const ShapedCall& call, const Tensor& tensor, int64_t dim) {
+  const TensorShapes& s = call.shapes;
+  return attention_view(tensor, type_of(call.problem.dtype), s.batch_k, s.kv_heads, s.rows_k, dim);
 }
 
 View key_norms_view(const CheckedCall& call) {
   View view;
   view.data = call.workspace + call.layout.k_inv_norm;
   view.rank = 2;
+  if (call.problem.varlen) {
+    view.sizes[0] = key_norm_pitch(call.sizes.seq_k) * call.sizes.kv_heads;
+    view.sizes[1] = 1;
+    return view;
+  }
   view.sizes[0] = call.sizes.seq_k;
   view.sizes[1] = call.sizes.batch * call.sizes.kv_heads;
   view.strides[1] = key_norm_pitch(call.sizes.seq_k);
@@ -115,6 +125,10 @@ View row_constants_view(const CheckedCall& call) {
   view.strides[2] = kRowConstants * call.sizes.seq_q;
   view.names[1] = "row stride";
   view.names[2] = "head stride";
+  if (call.problem.varlen) {
+    view.sizes[1] *= view.sizes[2];
+    view.sizes[2] = 1;
+  }
   return view;
 }
 
@@ -133,7 +147,7 @@ View grad_q_sum_view(const CheckedCall& call) {
   return view;
 }
 
-View view_of(const MapSpec& spec, const CheckedCall& call) {
+View view_of(const MapSpec& spec, const ShapedCall& call) {
   const Tensors& t = call.tensors;
   const int64_t dim = call.problem.head_dim, dim_v = call.problem.head_dim_v;
   switch (spec.tensor) {
@@ -197,6 +211,7 @@ bool is_swizzled(const MapSpec& spec) {
 
 // A valid, sufficiently aligned address for the map of an empty tensor. Nothing is loaded from it.
 DevicePtr stand_in_address(const CheckedCall& call) {
+  if (call.problem.varlen) return call.workspace;
   const bool has_queries = call.sizes.seq_q != 0;
   return has_queries ? call.tensors.q.data : call.tensors.k.data;
 }
@@ -232,7 +247,12 @@ const char* map_tensor_name(MapTensor tensor) {
 }
 
 Result<TensorMapRequest> tensor_map_request(const MapSpec& spec, const CheckedCall& call) {
-  View view = view_of(spec, call);
+  return tensor_map_request(spec, call, shapes_of(call.sizes));
+}
+
+Result<TensorMapRequest> tensor_map_request(const MapSpec& spec, const CheckedCall& call,
+                                            const TensorShapes& shapes) {
+  View view = view_of(spec, {call, shapes});
   set_box(spec, view);
   const bool is_empty = view.empty();
   TensorMapRequest request;

@@ -29,6 +29,12 @@ struct CheckedCall {
 // the call has queries or, for steps that are cut from keys, keys.
 Result<TensorMapRequest> tensor_map_request(const MapSpec& spec, const CheckedCall& call);
 
+// The same for sequences (Problem::varlen): maps of what holds all of them. `shapes` are those of
+// the tensors, and call.sizes those of the workspace. A map of norms or of row constants has them
+// in one row, head after head of sequence after sequence.
+Result<TensorMapRequest> tensor_map_request(const MapSpec& spec, const CheckedCall& call,
+                                            const TensorShapes& shapes);
+
 // The tensor's name in messages about the call: "q", "k_inv_norm", ...
 const char* map_tensor_name(MapTensor tensor);
 

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <cstring>
 #include <limits>
 
 #include <fmt/format.h>
 
+#include "runtime/call_maps.h"
 #include "runtime/executor.h"
 #include "templates/kernels/params.cuh"
 #include "templates/kernels/rotary_params.cuh"
@@ -36,14 +38,19 @@ Tables tables_of(const Sizes& sizes) {
   return tables;
 }
 
-// The workspace of all sequences, as set_sequence (templates/tile/sequences.cuh) divides it: every
-// sequence may round its keys, and its tiles of queries, up.
+// The sizes of a call with the workspace of all sequences, as set_sequence
+// (templates/tile/sequences.cuh) divides it: every sequence may round its keys, and its tiles of
+// queries, up.
+Sizes workspace_sizes(const Schedule& schedule, const Sizes& sizes, int64_t total_q,
+                      int64_t total_k) {
+  const int64_t tile_q = schedule.dkdv.block_cols;
+  return {1, sizes.heads, sizes.kv_heads, total_q + sizes.batch * tile_q,
+          total_k + sizes.batch * key_norm_pitch(1)};
+}
+
 Result<WorkspaceLayout> layout_of(const Problem& problem, const Schedule& schedule,
                                   const Sizes& sizes, int64_t total_q, int64_t total_k) {
-  const int64_t tile_q = schedule.dkdv.block_cols;
-  return workspace_layout(problem, schedule,
-                          {1, sizes.heads, sizes.kv_heads, total_q + sizes.batch * tile_q,
-                           total_k + sizes.batch * key_norm_pitch(1)});
+  return workspace_layout(problem, schedule, workspace_sizes(schedule, sizes, total_q, total_k));
 }
 
 SequenceLaunch sequence_launch(const LaunchStep& step, const Sizes& sizes) {
@@ -83,8 +90,8 @@ class DeviceSequences {
   DeviceSequences(const std::vector<LaunchStep>& steps, const SequencesCall& call)
       : steps_(steps), call_(call), shapes_(shapes_of(call.sizes, call.sequences)) {}
 
-  // Sets the parameters and every grid. Errors: as launch_sequences.
-  Status prepare() {
+  // Sets the parameters, every grid and every map. Errors: as launch_sequences.
+  Status prepare(Device& device) {
     const int64_t total_q = shapes_.batch_q * shapes_.rows_q;
     const int64_t total_k = shapes_.batch_k * shapes_.rows_k;
     LSSAR_ASSIGN_OR_RETURN(layout_,
@@ -101,12 +108,15 @@ class DeviceSequences {
     for (size_t i = 0; i < steps_.size(); ++i) {
       params_.launches[i] = sequence_launch(steps_[i], call_.sizes);
       LSSAR_ASSIGN_OR_RETURN(blocks_[i], blocks_of(steps_[i], params_.launches[i]));
+      if (blocks_[i] != 0) LSSAR_RETURN_IF_ERROR(encode_maps(device, i));
     }
     return {};
   }
 
   Status launch(Device& device, const std::vector<StepFunction>& functions, Stream stream) const {
     RotarySequencesParams rotary = {params_, {}};
+    lssar_device::SequencesTmaParams tma = {};
+    tma.sequences = params_;
     for (size_t i = 0; i < steps_.size(); ++i) {
       if (blocks_[i] == 0) continue;
       LaunchConfig config;
@@ -119,6 +129,10 @@ class DeviceSequences {
         rotary.rotary = rotary_params(steps_[i].rotation, call_of(call_.tensors), shapes_);
         params = &rotary;
         params_bytes = sizeof(rotary);
+      } else if (!steps_[i].maps.empty()) {
+        std::copy(std::begin(maps_[i]), std::end(maps_[i]), std::begin(tma.tma.maps));
+        params = &tma;
+        params_bytes = sizeof(tma);
       }
       LSSAR_RETURN_IF_ERROR(
           device.launch(*functions[i].function, config, params, params_bytes, stream));
@@ -133,11 +147,36 @@ class DeviceSequences {
             call_.workspace.data + tables_of(call_.sizes).total_bytes, layout_};
   }
 
+  // What kernels read: with rotary positions the turned q and k.
+  Tensors read_tensors() const { return rotated_tensors(call_of(call_.tensors), shapes_); }
+
+  Status encode_maps(Device& device, size_t i) {
+    const Tensors tensors = read_tensors();
+    const Sizes sizes =
+        workspace_sizes(call_.schedule, call_.sizes, shapes_.batch_q * shapes_.rows_q,
+                        shapes_.batch_k * shapes_.rows_k);
+    const CheckedCall read = call_of(tensors);
+    const CheckedCall call = {read.problem, sizes, tensors, read.workspace, layout_};
+    if (!steps_[i].maps.empty()) maps_[i] = {};
+    for (size_t n = 0; n < steps_[i].maps.size(); ++n) {
+      const MapSpec& spec = steps_[i].maps[n];
+      LSSAR_ASSIGN_OR_RETURN(const TensorMapRequest request,
+                             tensor_map_request(spec, call, shapes_));
+      const Result<TensorMap> map = device.encode_tensor_map(request);
+      if (!map.ok())
+        return map.status().with_context(
+            fmt::format("{}, {}", steps_[i].entry, map_tensor_name(spec.tensor)));
+      static_assert(sizeof(*map) == sizeof(maps_[i][n]));
+      std::memcpy(&maps_[i][n], &*map, sizeof(*map));
+    }
+    return {};
+  }
+
   void set_params(const Tables& tables) {
     const Sequences& sequences = call_.sequences;
     const DevicePtr workspace = call_.workspace.data;
     const auto table = [&](size_t offset) { return reinterpret_cast<int*>(workspace + offset); };
-    params_.attention = attention_params(call_of(rotated_tensors(call_of(call_.tensors), shapes_)));
+    params_.attention = attention_params(call_of(read_tensors()));
     params_.cu_seqlens_q = sequences.cu_seqlens_q;
     params_.cu_seqlens_k = sequences.cu_seqlens_k;
     params_.seqused_q = sequences.seqused_q;
@@ -166,6 +205,9 @@ class DeviceSequences {
   WorkspaceLayout layout_;
   SequencesParams params_ = {};
   std::array<uint32_t, lssar_device::kMaxSequenceLaunches> blocks_ = {};
+  std::array<std::array<lssar_device::TensorMap, lssar_device::kMaxTensorMaps>,
+             lssar_device::kMaxSequenceLaunches>
+      maps_;  // only of steps that have maps
 };
 
 }  // namespace
@@ -182,7 +224,7 @@ Status launch_device_sequences(Device& device, const std::vector<LaunchStep>& st
                                const std::vector<StepFunction>& functions,
                                const SequencesCall& call, Stream stream) {
   DeviceSequences launches(steps, call);
-  LSSAR_RETURN_IF_ERROR(launches.prepare());
+  LSSAR_RETURN_IF_ERROR(launches.prepare(device));
   return launches.launch(device, functions, stream);
 }
 

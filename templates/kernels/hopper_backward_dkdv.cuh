@@ -44,6 +44,7 @@
 #include "templates/tile/rows.cuh"
 #include "templates/tile/swizzled_tile.cuh"
 #include "templates/tile/tma_ring.cuh"
+#include "templates/tile/tma_sequences.cuh"
 #include "templates/tile/warp_group_mma.cuh"
 #include "templates/tile/work_tiles.cuh"
 
@@ -86,7 +87,10 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
   RingCursor<1> owned_cursor;
 
   LSSAR_DEVICE DkdvConsumer(const TmaParams& tma, DkdvShared<Config> s, int g)
-      : Part{{tma.attention, tma.maps[kDkdvSumMap], s, g}, {}}, ping_pong{g} {}
+      : Part{{Config::kHasLengths ? tma_sequence.attention : tma.attention, tma.maps[kDkdvSumMap],
+              s, g},
+             {}},
+        ping_pong{g} {}
 
   // First of the consumer's rows in the block.
   LSSAR_DEVICE int group_row0() const { return group * kWarpGroupRows; }
@@ -188,16 +192,54 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
   }
 
   // kHasWindow: clears those of the consumer's keys and values that no row of the call sees.
+  //
+  // Laid out as emitted sources have it.
+  // clang-format off
   LSSAR_DEVICE void clear_unseen(const Work& work) const {
-    const UnseenKeys unseen = unseen_keys<Config>(params);
+    if constexpr (Config::kHasLengths) {
+      clear_keys(work, unseen_in_sequence<Config>(params));
+    } else {
+      const UnseenKeys unseen = unseen_keys<Config>(params);
+      const int row0 = group_row0(), end_row = row0 + kWarpGroupRows;
+      if (!unseen.meets(i64{work.first_key} + row0, kWarpGroupRows)) return;
+      const int thread = warp_group_thread();
+      clear_unseen_rows<Config, kWarpGroupThreads>(shared.keys(), unseen, work.first_key, row0, end_row,
+                                           thread);
+      clear_unseen_rows<Config, kWarpGroupThreads>(shared.values(), unseen, work.first_key, row0, end_row,
+                                           thread);
+      consumer_barrier(group);
+    }
+  }
+
+  // kHasLengths: the same for `unseen`, which has the rows past the sequence's end too.
+  //
+  // clang-format on
+  LSSAR_DEVICE void clear_keys(const Work& work, const UnseenInSequence& unseen) const {
     const int row0 = group_row0(), end_row = row0 + kWarpGroupRows;
     if (!unseen.meets(i64{work.first_key} + row0, kWarpGroupRows)) return;
     const int thread = warp_group_thread();
-    clear_unseen_rows<kWarpGroupThreads>(shared.keys(), unseen, work.first_key, row0, end_row,
-                                         thread);
-    clear_unseen_rows<kWarpGroupThreads>(shared.values(), unseen, work.first_key, row0, end_row,
-                                         thread);
+    clear_unseen_rows<Config, kWarpGroupThreads>(shared.keys(), unseen, work.first_key, row0,
+                                                 end_row, thread);
+    clear_unseen_rows<Config, kWarpGroupThreads>(shared.values(), unseen, work.first_key, row0,
+                                                 end_row, thread);
     consumer_barrier(group);
+  }
+
+  // kHasLengths: clears the item's queries and output gradients past the sequence's end, and loads
+  // its row constants. All consumers call it, before their products with the tile start.
+  LSSAR_DEVICE void clear_queries(const Item& item) const {
+    const UnseenInSequence past = {{0, 0}, static_cast<int>(seq_q<Config>(params))};
+    if (!past.meets(item.first_query, Shape::kBlockCols)) return;
+    constexpr int kThreads = Shape::kNumConsumers * kWarpGroupThreads;
+    const int thread = group * kWarpGroupThreads + warp_group_thread(), stage = cursor.stage;
+    clear_unseen_rows<Config, kThreads>(shared.queries(stage), past, item.first_query, 0,
+                                        Shape::kBlockCols, thread);
+    clear_unseen_rows<Config, kThreads>(shared.grads(stage), past, item.first_query, 0,
+                                        Shape::kBlockCols, thread);
+    if constexpr (!kScalesAhead<Config>)
+      load_constants_to_end<Config, kThreads>(shared.constants(stage), params, item.head,
+                                              item.first_query, thread);
+    all_consumers_barrier<Shape::kNumConsumers>();
   }
 
   // Products -> M, rounded, and dS', rounded with kRoundsAtOnce, of 16 queries. NOTE: their
@@ -401,6 +443,7 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
         unmasked = item.first_query + (this->hides_keys(work, item, group_row0()) ? 1 : 0);
       Scores s, d;
       wait_stage();
+      if constexpr (Config::kHasLengths) clear_queries(item);
       start_scores<kWithDk>(s, d);
       const StageScale scale = wait_scaled();
       const Evaluator evaluator = choose_evaluator(item, unmasked, scale.demand);
@@ -431,7 +474,7 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
     const RingBarriers<1> owned = shared.owned_ring();
     mbarrier_wait(owned.full(0), owned_cursor.parity);
     owned_cursor.advance();
-    if constexpr (Config::kHasWindow) clear_unseen(work);
+    if constexpr (Config::kHasWindow || Config::kHasLengths) clear_unseen(work);
     if constexpr (kScalesAhead<Config>) tell_value_norm();
     Sums sums;
     sums.dv.clear();
@@ -478,7 +521,7 @@ LSSAR_DEVICE void hopper_backward_dkdv(const TmaParams& tma) {
     fence_mbarrier_init();
   }
   u32 ticket = 0;
-  if constexpr (Config::kOrderedDq) {
+  if constexpr (Config::kOrderedDq && !Config::kHasLengths) {
     ticket = DqTurns<Config>::take_ticket(tma.attention, shared.ticket());
   } else {
     block_barrier();

@@ -8,6 +8,7 @@
 #include "templates/tile/grad_scale.cuh"
 #include "templates/tile/scale_ahead.cuh"
 #include "templates/tile/tma_ring.cuh"
+#include "templates/tile/tma_sequences.cuh"
 
 namespace lssar_device {
 
@@ -22,12 +23,32 @@ struct DkdvScaler {
   DkdvShared<Config> shared;
   RingCursor<Shape::kStages> cursor;
   RingCursor<1> owned_cursor;
+  // kHasLengths: the first query of the next stage and of a head, and the one after its last.
+  int query_of_stage, query_of_head, queries_of_head;
+  int head_of_stage;
 
   LSSAR_DEVICE DkdvScaler(const TmaParams& tma, DkdvShared<Config> s)
-      : params(tma.attention), shared(s) {}
+      : params(Config::kHasLengths ? tma_sequence.attention : tma.attention), shared(s) {}
 
   LSSAR_DEVICE void wait_stage() const {
     mbarrier_wait(shared.ring().full(cursor.stage), cursor.parity);
+  }
+  LSSAR_DEVICE void place_queries(const DkdvWork<Config>& work) {
+    query_of_stage = query_of_head = work.first_query;
+    head_of_stage = work.head * (params.heads / params.kv_heads);
+    queries_of_head = Config::kHasWindow ? work.end_query : static_cast<int>(seq_q<Config>(params));
+  }
+  // Loads the stage's constants if the sequence ends within it. Steps are as in DkdvItem.
+  LSSAR_DEVICE void load_last_constants() {
+    if (query_of_stage + Shape::kBlockCols > seq_q<Config>(params)) {
+      load_constants_to_end<Config, kWarpThreads>(shared.constants(cursor.stage), params,
+                                                  head_of_stage, query_of_stage, lane_index());
+      warp_barrier();
+    }
+    query_of_stage += Shape::kBlockCols;
+    if (query_of_stage < queries_of_head) return;
+    query_of_stage = query_of_head;
+    ++head_of_stage;
   }
   LSSAR_DEVICE void arrive(u32 barrier) const {
     fence_async_shared();  // before TMA overwrites what was read or written
@@ -50,6 +71,7 @@ struct DkdvScaler {
     pin_register(shared.base);  // so that addresses derived from it take no registers
     const auto constants = shared.constants(cursor.stage);
     wait_stage();
+    if constexpr (Config::kHasLengths) load_last_constants();
     u32 demand;
     const u32 bound = largest_bound(constants, norm, demand);
     const float ratio = scale.template make_room<Scale::kTargetOfBound>(bound);
@@ -68,13 +90,16 @@ struct DkdvScaler {
 
   LSSAR_DEVICE void process(const DkdvWork<Config>& work) {
     const int num_items = uniform(DkdvItem<Config>(params, work).remaining);
+    if constexpr (Config::kHasLengths) place_queries(work);
     if constexpr (Config::kSplitDkdv) {
       for (int i = 0; i < num_items; ++i) {
         wait_stage();
+        if constexpr (Config::kHasLengths) load_last_constants();
         store({1.0f, warp_maximum(shared.constants(cursor.stage).largest_demand())});
         finish_stage();
       }
     }
+    if constexpr (Config::kHasLengths) place_queries(work);
     const float norm = value_norm();
     Scale scale;
     for (int i = 0; i < num_items; ++i) scale_stage(scale, norm);

@@ -24,6 +24,7 @@ struct DkdvWork {
   int end_query;  // kHasWindow: after the last one that sees one of the keys
 
   LSSAR_DEVICE DkdvWork(const AttentionParams& params, u32 index) {
+    if constexpr (Config::kHasLengths) index = block_of_sequence;
     const i64 num_keys = seq_k<Config>(params);
     const i64 num_queries = seq_q<Config>(params);
     // The first keys have the most queries.

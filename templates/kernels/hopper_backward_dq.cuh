@@ -28,6 +28,7 @@
 #include "templates/tile/rows.cuh"
 #include "templates/tile/swizzled_tile.cuh"
 #include "templates/tile/tma_ring.cuh"
+#include "templates/tile/tma_sequences.cuh"
 #include "templates/tile/warp_group_mma.cuh"
 #include "templates/tile/work_tiles.cuh"
 
@@ -80,6 +81,7 @@ struct DqWork {
   typename Select<Config::kHasWindow, VisitedTiles, int>::Type num_tiles;  // of keys
 
   LSSAR_DEVICE DqWork(const AttentionParams& params, u32 index) {
+    if constexpr (Config::kHasLengths) index = block_of_sequence;
     const i64 queries = seq_q<Config>(params);
     place = work_place<Config::kHeadGroup, Config::kIsCausal>(
         index, ceil_div(queries, Shape::kBlockRows), params.heads, params.batch * params.heads);
@@ -140,11 +142,31 @@ struct DqProducer {
     const RingBarriers<1> ring = shared.query_ring();
     mbarrier_wait(ring.empty(0), query_cursor.parity ^ 1);
     mbarrier_arrive_expect(ring.full(0), QueryTile::kBytes + GradTile::kBytes);
+    if constexpr (Config::kHasLengths) return load_sequence_queries(work);
     load_tile<QueryTile>(shared.queries().base, tma.maps[kDqQueryMap], ring.full(0), 0,
                          work.first_row, work.place.head, work.place.batch);
     load_tile<GradTile>(shared.grads().base, tma.maps[kDqGradMap], ring.full(0), 0, work.first_row,
                         work.place.head, work.place.batch);
     query_cursor.advance();
+  }
+
+  // kHasLengths: the same from the maps of all sequences. A block loads queries once.
+  LSSAR_DEVICE void load_sequence_queries(const DqWork<Config>& work) const {
+    const u32 full = shared.query_ring().full(0);
+    load_sequence_tile<typename Shape::QueryTile>(shared.queries().base, tma.maps[kDqQueryMap],
+                                                  full, 0, tma_sequence.queries, work.first_row,
+                                                  work.place.head);
+    load_sequence_tile<typename Shape::GradTile>(shared.grads().base, tma.maps[kDqGradMap], full, 0,
+                                                 tma_sequence.queries, work.first_row,
+                                                 work.place.head);
+  }
+  LSSAR_DEVICE void load_sequence_keys(int stage, int first_key, int kv_head) const {
+    const u32 full = shared.ring().full(stage);
+    load_sequence_tile<typename Shape::KeyTile>(shared.keys(stage).base, tma.maps[kDqKeyMap], full,
+                                                0, tma_sequence.keys, first_key, kv_head);
+    load_sequence_tile<typename Shape::ValueTile>(shared.values(stage).base, tma.maps[kDqValueMap],
+                                                  full, 0, tma_sequence.keys, first_key, kv_head);
+    load_sequence_norms<Config, Shape::kBlockCols>(shared.norms(stage), full, kv_head, first_key);
   }
 
   LSSAR_DEVICE void load_keys(int tile, int kv_head, int batch) {
@@ -155,6 +177,12 @@ struct DqProducer {
     const u32 full = ring.full(stage);
     const int first_key = tile * Shape::kBlockCols;
     mbarrier_wait(ring.empty(stage), cursor.parity ^ 1);
+    if constexpr (Config::kHasLengths) {
+      const int norms = num_norms<Config, Shape::kBlockCols>(first_key);
+      mbarrier_arrive_expect(full, KeyTile::kBytes + ValueTile::kBytes + norms * 4);
+      cursor.advance();
+      return load_sequence_keys(stage, first_key, kv_head);
+    }
     mbarrier_arrive_expect(full, KeyTile::kBytes + ValueTile::kBytes + Shape::kNormBytes);
     load_tile<KeyTile>(shared.keys(stage).base, tma.maps[kDqKeyMap], full, 0, first_key, kv_head,
                        batch);
@@ -166,7 +194,7 @@ struct DqProducer {
   }
 
   LSSAR_DEVICE void run() {
-    const AttentionParams& params = tma.attention;
+    const AttentionParams& params = Config::kHasLengths ? tma_sequence.attention : tma.attention;
     for_each_work_tile<Config::kIsPersistent>(DqWork<Config>::count(params), [&](u32 index) {
       const DqWork<Config> work(params, index);
       load_queries(work);
@@ -206,9 +234,14 @@ struct DqConsumer {
   Evaluator evaluator;  // the same for all rows of the warp
 
   VisibleKeys common;  // kHasWindow: keys that no row of the warp misses
-  UnseenKeys unseen;   // kHasWindow: by all rows of the call
+  //
+  // Laid out as emitted sources have it.
+  // clang-format off
+  typename Select<Config::kHasLengths, UnseenInSequence, UnseenKeys>::Type unseen;   // kHasWindow: by all rows of the call
 
   // Sums of one work tile.
+  //
+  // clang-format on
   struct Sums {
     QueryGrads dq;
     Operand grads;  // dS' of the tile whose product comes next
@@ -216,7 +249,10 @@ struct DqConsumer {
   };
 
   LSSAR_DEVICE DqConsumer(const AttentionParams& params, DqShared<Config> s, int g)
-      : params(params), shared(s), group(g), ping_pong{g} {}
+      : params(Config::kHasLengths ? tma_sequence.attention : params),
+        shared(s),
+        group(g),
+        ping_pong{g} {}
 
   // First of the warp's rows in the block.
   LSSAR_DEVICE int warp_row0() const {
@@ -242,6 +278,7 @@ struct DqConsumer {
     const u32 demands[2] = {RowLimits{constants[0].limits}.demand(),
                             RowLimits{constants[1].limits}.demand()};
     evaluator = evaluator_for(warp_maximum(demands[0] > demands[1] ? demands[0] : demands[1]));
+    if constexpr (Config::kHasLengths) unseen = unseen_in_sequence<Config>(params);
     if constexpr (Config::kHasWindow) place_window(first);
   }
 
@@ -253,7 +290,7 @@ struct DqConsumer {
                          num_visible_keys<Config>(params, last));
     num_parts = num_warp_grad_parts<Config>(visible);
     num_parts = consumer_any(group, num_parts > 1) ? 2 : 1;
-    unseen = unseen_keys<Config>(params);
+    if constexpr (!Config::kHasLengths) unseen = unseen_keys<Config>(params);
   }
 
   // kHasWindow: whether some row of the warp misses a key of the tile at `first_key`.
@@ -264,6 +301,9 @@ struct DqConsumer {
 
   // kHasWindow: waits for tile `tile`, the next one, and clears its keys and values that no row of
   // the call sees. All consumers call it, before their products with the tile start.
+  //
+  // Laid out as emitted sources have it.
+  // clang-format off
   LSSAR_DEVICE void clear_unseen(int tile) const {
     const i64 first_key = i64{tile} * Shape::kBlockCols;
     if (!unseen.meets(first_key, Shape::kBlockCols)) return;
@@ -273,11 +313,27 @@ struct DqConsumer {
     const int thread = group * kWarpGroupThreads + warp_group_thread();
     for (int i = thread; i < Shape::kBlockCols; i += kThreads)
       if (unseen.has(first_key + i)) store_shared(shared.norms(stage) + i * 4, 0.0f);
-    clear_unseen_rows<kThreads>(shared.values(stage), unseen, first_key, 0, Shape::kBlockCols,
+    clear_unseen_rows<Config, kThreads>(shared.values(stage), unseen, first_key, 0, Shape::kBlockCols,
                                 thread);
-    clear_unseen_rows<kThreads>(shared.keys(stage), unseen, first_key, 0, Shape::kBlockCols,
+    clear_unseen_rows<Config, kThreads>(shared.keys(stage), unseen, first_key, 0, Shape::kBlockCols,
                                 thread);
     all_consumers_barrier<Shape::kNumConsumers>();
+  }
+
+  // kHasLengths: clears those of the consumer's queries and output gradients that lie past the
+  // sequence's end. Its warps multiply together, and its rows may share a scale.
+  //
+  // clang-format on
+  LSSAR_DEVICE void clear_queries(const DqWork<Config>& work) const {
+    const int row0 = group * kWarpGroupRows, end_row = row0 + kWarpGroupRows;
+    const UnseenInSequence past = {{0, 0}, static_cast<int>(seq_q<Config>(params))};
+    if (!past.meets(work.first_row + row0, kWarpGroupRows)) return;
+    const int thread = warp_group_thread();
+    clear_unseen_rows<Config, kWarpGroupThreads>(shared.queries(), past, work.first_row, row0,
+                                                 end_row, thread);
+    clear_unseen_rows<Config, kWarpGroupThreads>(shared.grads(), past, work.first_row, row0,
+                                                 end_row, thread);
+    consumer_barrier(group);
   }
 
   // REQUIRES: products of the warp that read what the barrier guards have ended.
@@ -358,7 +414,8 @@ struct DqConsumer {
       Sums& sums, typename Select<Config::kHasWindow, VisitedTiles, int>::Type num_tiles) {
     if (num_tiles == 0) return;
     Scores s, d;
-    if constexpr (Config::kHasWindow) clear_unseen(tile_of(num_tiles, 0));
+    if constexpr (Config::kHasWindow || Config::kHasLengths)
+      clear_unseen(Config::kHasWindow ? tile_of(num_tiles, 0) : 0);
     ping_pong.acquire();
     start_scores(s, d);
     ping_pong.release();
@@ -367,7 +424,8 @@ struct DqConsumer {
     round(sums, d);
 #pragma unroll 1
     for (int tile = 1; tile < num_tiles; ++tile) {
-      if constexpr (Config::kHasWindow) clear_unseen(tile_of(num_tiles, tile));
+      if constexpr (Config::kHasWindow || Config::kHasLengths)
+        clear_unseen(Config::kHasWindow ? tile_of(num_tiles, tile) : tile);
       ping_pong.acquire();
       if constexpr (Config::kOverlap) {
         const int stage = filled.stage;
@@ -416,6 +474,7 @@ struct DqConsumer {
     const RingBarriers<1> query_ring = shared.query_ring();
     mbarrier_wait(query_ring.full(0), query_cursor.parity);
     query_cursor.advance();
+    if constexpr (Config::kHasLengths) clear_queries(work);
     Sums sums;
     sums.dq.clear();
     add_keys(sums, work.num_tiles);

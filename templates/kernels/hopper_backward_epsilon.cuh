@@ -27,7 +27,8 @@ struct EpsilonConsumer : DqConsumer<Config> {
 #pragma unroll 1
     for (int tile = 0; tile < num_tiles; ++tile) {
       typename Base::Scores s, d;
-      if constexpr (Config::kHasWindow) this->clear_unseen(tile_of(num_tiles, tile));
+      if constexpr (Config::kHasWindow || Config::kHasLengths)
+        this->clear_unseen(Config::kHasWindow ? tile_of(num_tiles, tile) : tile);
       this->ping_pong.acquire();
       this->start_scores(s, d);
       this->ping_pong.release();
@@ -47,6 +48,7 @@ struct EpsilonConsumer : DqConsumer<Config> {
     const RingBarriers<1> query_ring = this->shared.query_ring();
     mbarrier_wait(query_ring.full(0), this->query_cursor.parity);
     this->query_cursor.advance();
+    if constexpr (Config::kHasLengths) this->clear_queries(work);
     EpsilonSum<Config> sum;
     sum.clear();
     add_keys(sum, work.num_tiles);

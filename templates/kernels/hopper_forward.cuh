@@ -40,6 +40,7 @@
 #include "templates/ptx/tma.cuh"
 #include "templates/tile/cluster_tiles.cuh"
 #include "templates/tile/roles.cuh"
+#include "templates/tile/tma_sequences.cuh"
 
 namespace lssar_device {
 
@@ -57,6 +58,8 @@ LSSAR_DEVICE void hopper_forward(const TmaParams& tma) {
     shared.query_ring().init(Shape::kNumConsumers);
     fence_mbarrier_init();
   }
+  if constexpr (Config::kHasLengths)
+    clear_norms<Shape::kThreads>(shared.norms(0), Shape::kStages * Shape::kNormBytes);
   if constexpr (Shape::kCluster > 1) {
     cluster_barrier();
   } else {

@@ -20,6 +20,7 @@
 #include "templates/tile/norms_ahead.cuh"
 #include "templates/tile/score_fragment.cuh"
 #include "templates/tile/tma_ring.cuh"
+#include "templates/tile/tma_sequences.cuh"
 #include "templates/tile/warp_group_mma.cuh"
 #include "templates/tile/work_tiles.cuh"
 
@@ -125,10 +126,19 @@ struct ForwardConsumer {
   bool group_has_weights = true;             // kSkipTiles
   float weight_factor[2];                    // kIsGeneral: GeneralRows::weigh
 
-  UnseenKeys unseen;  // kHasWindow: by all rows of the call
+  //
+  // Laid out as emitted sources have it.
+  // clang-format off
+  typename Select<Config::kHasLengths, UnseenInSequence, UnseenKeys>::Type unseen;  // kHasWindow: by all rows of the call
 
+  //
+  // clang-format on
   LSSAR_DEVICE ForwardConsumer(const TmaParams& tma, ForwardShared<Config> s, int g)
-      : tma(tma), params(tma.attention), shared(s), group(g), ping_pong{g} {}
+      : tma(tma),
+        params(Config::kHasLengths ? tma_sequence.attention : tma.attention),
+        shared(s),
+        group(g),
+        ping_pong{g} {}
 
   // Waits for the next stage; its address.
   LSSAR_DEVICE u32 next_stage() {
@@ -161,6 +171,9 @@ struct ForwardConsumer {
   // kHasWindow: writes zeros over the values of tile `tile` that no row of the call sees. They may
   // be NaN, and 0 times NaN is NaN. Their stage is the next one or, with kAfterKeys, the one after
   // it. All consumers call it, before their products with the values start.
+  //
+  // Laid out as emitted sources have it.
+  // clang-format off
   template <bool kAfterKeys>
   LSSAR_DEVICE void clear_values(int tile) const {
     if (!unseen.meets(i64{tile} * Shape::kBlockCols, Shape::kBlockCols)) return;
@@ -168,13 +181,15 @@ struct ForwardConsumer {
     if constexpr (kAfterKeys) at.advance();
     mbarrier_wait(shared.ring().full(at.stage), at.parity);
     constexpr int kThreads = Shape::kNumConsumers * kWarpGroupThreads;
-    clear_unseen_rows<kThreads>(typename Shape::ValueTile{shared.stage(at.stage)}, unseen,
+    clear_unseen_rows<Config, kThreads>(typename Shape::ValueTile{shared.stage(at.stage)}, unseen,
                                 i64{tile} * Shape::kBlockCols, 0, Shape::kBlockCols,
                                 group * kWarpGroupThreads + warp_group_thread());
     all_consumers_barrier<Shape::kNumConsumers>();
   }
 
   // Waits for the next queries; their stage.
+  //
+  // clang-format on
   LSSAR_DEVICE int next_query_stage() {
     const int stage = query_cursor.stage;
     mbarrier_wait(shared.query_ring().full(stage), query_cursor.parity);
@@ -319,7 +334,8 @@ struct ForwardConsumer {
       return;
     }
     if constexpr (Config::kSkipTiles) {
-      if constexpr (Config::kHasWindow) rows.mask(s, tile, -infinity());  // they may be NaN
+      if constexpr (Config::kHasWindow || Config::kHasLengths)
+        rows.mask(s, tile, -infinity());  // they may be NaN
       const bool is_skipped = rows.has_no_weights(s);
       group_has_weights = consumer_any(group, !is_skipped);
       if (is_skipped) {
@@ -366,7 +382,8 @@ struct ForwardConsumer {
   template <class Process>
   LSSAR_DEVICE void for_each_chain(const Process& process) {
     if constexpr (Config::kPackGqa) clear_unfilled_rows(params, shared, group);
-    if constexpr (Config::kHasWindow) unseen = unseen_keys<Config>(params);
+    if constexpr (Config::kHasLengths) unseen = unseen_in_sequence<Config>(params);
+    if constexpr (Config::kHasWindow && !Config::kHasLengths) unseen = unseen_keys<Config>(params);
     ping_pong.begin();
     const u32 count = num_chains<Config>(params);
     if constexpr (Config::kTakesTickets) {

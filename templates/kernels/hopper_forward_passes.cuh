@@ -84,8 +84,9 @@ struct PassesApart {
     // NOTE: all products of a tile end before the next branch; see ForwardConsumer::add_overlapped.
 #pragma unroll 1
     for (int tile = 1; tile < num_tiles; ++tile) {
-      if constexpr (Config::kHasWindow)
-        c.template clear_values<Config::kOverlap>(tile_of(num_tiles, tile - 1));
+      if constexpr (Config::kHasWindow || Config::kHasLengths)
+        c.template clear_values<Config::kOverlap>(Config::kHasWindow ? tile_of(num_tiles, tile - 1)
+                                                                     : tile - 1);
       if (c.has_weights()) {
         next_tile<true>(sums, s, query_stage, Config::kHasWindow ? tile_of(num_tiles, tile) : tile);
       } else {
@@ -94,8 +95,9 @@ struct PassesApart {
       }
       sums.round(s);
     }
-    if constexpr (Config::kHasWindow)
-      c.template clear_values<false>(tile_of(num_tiles, num_tiles - 1));
+    if constexpr (Config::kHasWindow || Config::kHasLengths)
+      c.template clear_values<false>(Config::kHasWindow ? tile_of(num_tiles, num_tiles - 1)
+                                                        : num_tiles - 1);
     const typename Shape::ValueTile values{c.next_stage()};
     if (c.has_weights()) {
       sums.start(values);

@@ -10,6 +10,7 @@
 #include "templates/tile/cluster_tiles.cuh"
 #include "templates/tile/tickets.cuh"
 #include "templates/tile/tma_ring.cuh"
+#include "templates/tile/tma_sequences.cuh"
 #include "templates/tile/work_tiles.cuh"
 
 namespace lssar_device {
@@ -26,7 +27,7 @@ struct ForwardProducer {
   RingCursor<Shape::kQueryStages> query_cursor;
 
   LSSAR_DEVICE ForwardProducer(const TmaParams& tma, ForwardShared<Config> s)
-      : tma(tma), params(tma.attention), shared(s) {}
+      : tma(tma), params(Config::kHasLengths ? tma_sequence.attention : tma.attention), shared(s) {}
 
   // Waits until the next query stage is free. The chain's number is stored with the queries.
   LSSAR_DEVICE int open_query_stage(u32 index) {
@@ -45,6 +46,9 @@ struct ForwardProducer {
       load_packed_queries(tma, shared, work, stage, full);
     } else {
       mbarrier_arrive_expect(full, Tile::kBytes);
+      if constexpr (Config::kHasLengths)
+        return load_sequence_tile<Tile>(shared.queries(stage).base, tma.maps[kQueryMap], full, 0,
+                                        tma_sequence.queries, work.first_row, work.place.head);
       load_tile<Tile>(shared.queries(stage).base, tma.maps[kQueryMap], full, 0, work.first_row,
                       work.place.head, work.place.batch);
     }
@@ -57,11 +61,19 @@ struct ForwardProducer {
     const int stage = cursor.stage;
     const u32 full = shared.ring().full(stage);
     mbarrier_wait(shared.ring().empty(stage), cursor.parity ^ 1);
-    mbarrier_arrive_expect(full, Tile::kBytes + kMoreBytes);
+    if constexpr (Config::kHasLengths) {
+      const int norms = kMoreBytes == 0 ? 0 : num_norms<Config, Tile::kRows>(tile * Tile::kRows);
+      mbarrier_arrive_expect(full, Tile::kBytes + norms * 4);
+    } else {
+      mbarrier_arrive_expect(full, Tile::kBytes + kMoreBytes);
+    }
     cursor.advance();
     const int head = kv_head_of<Config>(params, at);
     const i64 row = i64{tile} * Tile::kRows;
-    if constexpr (Shape::kCluster > 1) {
+    if constexpr (Config::kHasLengths) {
+      load_sequence_tile<Tile>(shared.stage(stage), tma.maps[map], full, col, tma_sequence.keys,
+                               row, head);
+    } else if constexpr (Shape::kCluster > 1) {
       load_tile_share<Shape::kCluster, Tile>(shared.stage(stage), tma.maps[map], full, col, row,
                                              head, at.batch);
     } else {
@@ -73,6 +85,10 @@ struct ForwardProducer {
   template <class Tile>
   LSSAR_DEVICE void load_keys(ForwardMap map, ForwardMap norm_map, int tile, const BlockPlace& at) {
     const int stage = load_stage<Tile, Tile::kRows * 4>(map, 0, tile, at);
+    if constexpr (Config::kHasLengths)
+      return load_sequence_norms<Config, Tile::kRows>(
+          shared.norms(stage), shared.ring().full(stage), kv_head_of<Config>(params, at),
+          tile * Tile::kRows);
     tma_load(shared.norms(stage), tma.maps[norm_map], shared.ring().full(stage), tile * Tile::kRows,
              at.batch * params.kv_heads + kv_head_of<Config>(params, at));
   }

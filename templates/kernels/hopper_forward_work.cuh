@@ -115,6 +115,7 @@ LSSAR_DEVICE u32 num_chains(const AttentionParams& params) {
 }
 template <class Config>
 LSSAR_DEVICE BlockPlace chain_place(const AttentionParams& params, u32 index) {
+  if constexpr (Config::kHasLengths) index = block_of_sequence;
   const i64 chains = ceil_div(tiles_of_slice<Config>(params), Config::kStagger);
   const int slices = num_slices<Config>(params);
   return work_place<Config::kHeadGroup, Config::kIsCausal>(index, chains, slices,

@@ -26,6 +26,11 @@ LSSAR_DEVICE void key_norms(const AttentionParams& params) {
   const i64 read_row = minimum(row, keys - 1);
   const float inverse = row_inverse_norm<Config>(
       row_pointer<const typename Config::Element>(params.k, place.batch, place.head, read_row));
+  if constexpr (Config::kHasLengths) {
+    // Hopper kernels copy whole vectors of norms.
+    if (row >= keys && row < key_norm_pitch<Config>(params) && row_group_lane() == 0)
+      params.k_inv_norm[place.head * key_norm_pitch<Config>(params) + row] = 0.0f;
+  }
   if (row < keys && row_group_lane() == 0)
     params.k_inv_norm[(i64{place.batch} * params.kv_heads + place.head) *
                           key_norm_pitch<Config>(params) +

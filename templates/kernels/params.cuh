@@ -113,4 +113,11 @@ struct TmaParams {
   AttentionParams attention;
 };
 
+// The argument of kernels with kHasLengths that have maps. The maps describe the tensors of all
+// sequences, because the host does not know where each begins.
+struct SequencesTmaParams {
+  TmaParams tma;  // its `attention` is not read
+  SequencesParams sequences;
+};
+
 }  // namespace lssar_device

@@ -71,6 +71,15 @@ LSSAR_DEVICE void tma_load_multicast(u32 shared, const TensorMap& map, u32 barri
       : "memory");
 }
 
+// Loads `bytes` side by side. Both addresses and the number are multiples of 16.
+LSSAR_DEVICE void bulk_load(u32 shared, const void* global, u32 barrier, u32 bytes) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(shared),
+      "l"(global), "r"(bytes), "r"(barrier)
+      : "memory");
+}
+
 LSSAR_DEVICE void tma_store(const TensorMap& map, u32 shared, int x0, int x1, int x2, int x3) {
   asm volatile(
       "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(

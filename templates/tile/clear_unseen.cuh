@@ -1,6 +1,8 @@
 // Within windows: keys that no row of the call sees, in tiles that TMA has loaded. It loads whole
 // tiles, and such a key or value may be NaN. Where a product has the keys of a tile as its depth,
 // they must be zeros, because 0 times NaN is NaN.
+//
+// kHasLengths: the same of rows past the end of a sequence. They may be the next sequence's.
 #pragma once
 
 #include "templates/ptx/memory.cuh"
@@ -21,6 +23,17 @@ struct UnseenKeys {
   }
 };
 
+// Rows, keys or queries, of a sequence of `length`: those in `within`, and all past its end.
+struct UnseenInSequence {
+  UnseenKeys within;
+  int length;
+
+  LSSAR_DEVICE bool has(i64 row) const { return row >= length || within.has(row); }
+  LSSAR_DEVICE bool meets(i64 from, int count) const {
+    return from + count > length || within.meets(from, count);
+  }
+};
+
 // The keys that no row of the call sees: those between the first ones and the window of its first
 // row. There are none behind the window of its last row, which is at the last key.
 template <class Config>
@@ -35,8 +48,11 @@ LSSAR_DEVICE UnseenKeys unseen_keys(const AttentionParams& params) {
 // Writes zeros over those of the tile's rows from row0 to end_row - 1 that have such a key. The
 // tile's first key is `first`. kThreads threads call it, and `thread` is the number of one. They
 // wait for one another before products read the tile.
-template <int kThreads, class Tile>
-LSSAR_DEVICE void clear_unseen_rows(Tile tile, const UnseenKeys& unseen, i64 first, int row0,
+//
+// Laid out as emitted sources have it.
+// clang-format off
+template <class Config, int kThreads, class Tile>
+LSSAR_DEVICE void clear_unseen_rows(Tile tile, const typename Select<Config::kHasLengths, UnseenInSequence, UnseenKeys>::Type& unseen, i64 first, int row0,
                                     int end_row, int thread) {
   constexpr int kVectorsPerRow = kSwizzleBytes / kVectorBytes;
   const u32 zeros[4] = {0, 0, 0, 0};
@@ -48,6 +64,16 @@ LSSAR_DEVICE void clear_unseen_rows(Tile tile, const UnseenKeys& unseen, i64 fir
       store_shared(tile.base + chunk * Tile::kChunkBytes + at * kVectorBytes, zeros);
   }
   fence_async_shared();
+}
+
+// kHasLengths: the same, and all past the sequence's end.
+//
+// clang-format on
+template <class Config>
+LSSAR_DEVICE UnseenInSequence unseen_in_sequence(const AttentionParams& params) {
+  UnseenInSequence unseen = {{0, 0}, static_cast<int>(seq_k<Config>(params))};
+  if constexpr (Config::kHasWindow) unseen.within = unseen_keys<Config>(params);
+  return unseen;
 }
 
 }  // namespace lssar_device

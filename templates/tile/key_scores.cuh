@@ -6,6 +6,7 @@
 #include "templates/tile/fragment.cuh"
 #include "templates/tile/general_gradient.cuh"
 #include "templates/tile/row_constants.cuh"
+#include "templates/tile/rows.cuh"
 
 namespace lssar_device {
 
@@ -117,6 +118,26 @@ LSSAR_DEVICE AlibiTerm alibi_term(const Constants& constants, int row, int col) 
     return {};
   } else {
     return {constants.slope, constants.first_distance + static_cast<float>(col - row)};
+  }
+}
+
+// Loads the constants of the tile at query `first` of a head whose queries end within it: zeros for
+// the rest. kThreads threads call it.
+template <class Config, int kThreads, class Constants>
+LSSAR_DEVICE void load_constants_to_end(const Constants& constants, const AttentionParams& params,
+                                        int head, int first, int thread) {
+  const int queries = static_cast<int>(seq_q<Config>(params));
+  const float* from =
+      params.row_constants + (i64{head} * queries + first) * (kRowConstantBytes / 4);
+#pragma unroll 1
+  for (int row = thread; row * Constants::kPitch < Constants::kPlaneBytes; row += kThreads) {
+    float low[4] = {0.0f, 0.0f, 0.0f, 0.0f}, high[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    if (first + row < queries) {
+      load_global_16(low, from + row * (kRowConstantBytes / 4));
+      load_global_16(high, from + row * (kRowConstantBytes / 4) + 4);
+    }
+    store_shared(constants.base + row * Constants::kPitch, low);
+    store_shared(constants.base + Constants::kPlaneBytes + row * Constants::kPitch, high);
   }
 }
 

@@ -132,9 +132,11 @@ LSSAR_DEVICE int find_sequence(const SequencesParams& all) {
 template <class Config, int kLaunch, bool kTakesTicket, bool kIsShared>
 LSSAR_DEVICE bool enter_sequence(AttentionParams& own, const SequencesParams& all) {
   if (warp_index() == 0) {
-    const int b = find_sequence<kLaunch, kTakesTicket>(all);
     if constexpr (kIsShared) {
+      const int b = find_sequence<kLaunch, kTakesTicket>(all);
       if (b >= 0) set_sequence<Config>(own, all, b);
+    } else {
+      find_sequence<kLaunch, kTakesTicket>(all);
     }
   }
   block_barrier();

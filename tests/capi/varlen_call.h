@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -153,7 +154,8 @@ class VarlenCall {
                                       &saved),
               LSSAR_STATUS_OK)
         << lssar_last_error_detail();
-    workspace_.assign(bytes / 16 + 1, {});
+    const float nan = std::numeric_limits<float>::quiet_NaN();  // nobody relies on what is there
+    workspace_.assign(bytes / 16 + 1, {{nan, nan, nan, nan}});
     saved_o_.assign(saved.o / 16 + 1, {});
     saved_stats_.assign(saved.stats / 16 + 1, {});
     saved_x_.assign(saved.x / 16 + 1, {});
@@ -260,8 +262,9 @@ inline void check(lssar_context* context, const VarlenCase& c) {
     for (size_t head = 0; head < expected->dsink.size(); ++head)
       grad_sink[head] += expected->dsink[head];
   }
+  const double allowed = c.problem.dtype == DType::kFp32 ? 1e-4 : 4e-3;
   for (size_t head = 0; head < grad_sink.size(); ++head)
-    EXPECT_NEAR(memory.grad_sink[head], grad_sink[head], 1e-4 * (1 + std::abs(grad_sink[head])));
+    EXPECT_NEAR(memory.grad_sink[head], grad_sink[head], allowed * (1 + std::abs(grad_sink[head])));
   for (const Rows* rows : {&memory.o, &memory.grad_q, &memory.grad_k, &memory.grad_v})
     EXPECT_TRUE(rows->is_poison()) << "a row of no sequence was written";
 }

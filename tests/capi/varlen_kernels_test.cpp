@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "codegen/target.h"
 #include "reference/numerics.h"
 #include "reference/rotary.h"
 #include "runtime/engine.h"
@@ -25,8 +27,9 @@ Problem varlen_problem(int rotary_dim) {
   return problem;
 }
 
-std::unique_ptr<Engine> strict_engine() {
+std::unique_ptr<Engine> strict_engine(const char* target) {
   VirtualOptions options;
+  options.target = target_from_name(target).value();
   options.strict = options.count = true;
   return Engine::create({}, make_virtual_device(options), nullptr);
 }
@@ -129,9 +132,15 @@ class KernelCall {
   Workspace workspace_;
 };
 
+// Portable kernels, and those for Hopper.
+class VarlenKernels : public testing::TestWithParam<const char*> {};
+
+INSTANTIATE_TEST_SUITE_P(Targets, VarlenKernels, testing::Values("sm_80", "sm_90a"),
+                         [](const auto& info) { return std::string(info.param); });
+
 // Where the host cannot read the lengths it cannot name a bad one. Then nothing is computed.
-TEST(VarlenKernels, BadLengthsComputeNothing) {
-  const std::unique_ptr<Engine> engine = strict_engine();
+TEST_P(VarlenKernels, BadLengthsComputeNothing) {
+  const std::unique_ptr<Engine> engine = strict_engine(GetParam());
   KernelCall call(*engine, 3, 40, 90);
   const Lengths good = {0, 40, 50, 90};
   const auto expect_nothing = [&](const char* what, const Lengths* q, const Lengths* k,
@@ -151,7 +160,8 @@ TEST(VarlenKernels, BadLengthsComputeNothing) {
   expect_nothing("seqused_k below", &good, &good, &used_less);
 
   const Lengths used = {40, 10, 0};
-  EXPECT_TRUE(call.launch(&good, &good, &used).ok());
+  const Status status = call.launch(&good, &good, &used);
+  EXPECT_TRUE(status.ok()) << status.to_string();
   EXPECT_EQ(call.rows_written(), 90);
 }
 
@@ -167,8 +177,8 @@ TEST(VarlenKernels, MoreQueriesThanKeysHaveNoRotaryPositions) {
 }
 
 // There are as many products as in calls of each sequence alone. The longest sequences come first.
-TEST(VarlenKernels, WorkIsOnlyWhereThereAreRows) {
-  const std::unique_ptr<Engine> engine = strict_engine();
+TEST_P(VarlenKernels, WorkIsOnlyWhereThereAreRows) {
+  const std::unique_ptr<Engine> engine = strict_engine(GetParam());
   const auto products = [&] {
     uint64_t flop = 0;
     for (const uint64_t of_type : engine->device().counters().tensor_flop) flop += of_type;
@@ -178,7 +188,8 @@ TEST(VarlenKernels, WorkIsOnlyWhereThereAreRows) {
   const Lengths lengths = {3, 0, 129, 64, 65, 1, 200, 17, 128, 31};
   for (const int32_t length : lengths) cu.push_back(cu.back() + length);
   KernelCall call(*engine, static_cast<int64_t>(lengths.size()), 200, cu.back());
-  ASSERT_TRUE(call.launch(&cu, &cu, nullptr).ok());
+  const Status status = call.launch(&cu, &cu, nullptr);
+  ASSERT_TRUE(status.ok()) << status.to_string();
   EXPECT_EQ(call.rows_written(), cu.back());
   const uint64_t together = products();
   EXPECT_EQ(call.order(), Lengths({6, 2, 8, 3, 4, 9, 7, 0, 5, 1}));

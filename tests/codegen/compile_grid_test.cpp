@@ -149,7 +149,10 @@ TEST(Sequences, CompileWithoutSpillsAndFit) {
   problem.pass = Pass::kForwardTrain;
   problem.dtype = DType::kBf16;
   problem.head_dim = problem.head_dim_v = 128;
-  check_kernel(**compiler, problem, target_from_name("sm_80").value(), DqMode::kSplit);
+  for (const char* name : {"sm_80", "sm_90a"})
+    check_kernel(**compiler, problem, target_from_name(name).value(), DqMode::kSplit);
+  problem.pass = Pass::kBackward;
+  check_kernel(**compiler, problem, target_from_name("sm_90a").value(), DqMode::kSplit);
 }
 
 std::vector<Setting> settings(std::initializer_list<const char*> targets) {
