@@ -67,8 +67,9 @@ struct MapSpec {
 // One kernel launch. grid.x = ceil(rows / rows_per_block), rounded up to whole clusters, *
 // heads-or-kv_heads * batch. With GridRows::kHeads it is one block for each head. A kernel takes
 // one lssar_device::AttentionParams by value, or TmaParams if it has maps. Kernels of sequences
-// (Problem::varlen) take SequencesParams; for their grids see runtime/device_sequences.h. Kernels
-// with a rotation take RotaryParams, or RotarySequencesParams.
+// (Problem::varlen) take SequencesParams, or SequencesTmaParams if they have maps; for their grids
+// see runtime/device_sequences.h. Kernels with a rotation take RotaryParams, or
+// RotarySequencesParams.
 struct LaunchStep {
   std::string entry;  // the kernel's name in the source
   GridRows grid_rows = GridRows::kQueries;
