@@ -166,8 +166,8 @@ TEST_P(VarlenKernels, BadLengthsComputeNothing) {
 }
 
 // Queries before position 0 have no angles in the tables.
-TEST(VarlenKernels, MoreQueriesThanKeysHaveNoRotaryPositions) {
-  const std::unique_ptr<Engine> engine = strict_engine();
+TEST_P(VarlenKernels, MoreQueriesThanKeysHaveNoRotaryPositions) {
+  const std::unique_ptr<Engine> engine = strict_engine(GetParam());
   KernelCall call(*engine, 3, 40, 90, 4);
   const Lengths good = {0, 40, 50, 90}, used = {40, 9, 40};
   EXPECT_TRUE(call.launch(&good, &good, &used).ok());
