@@ -119,7 +119,8 @@ void write_hopper_constants(SourceWriter& out, const Problem& problem, const Sch
   out.constant("int", "kCluster", number(hopper.cluster));
   if (!is_backward) out.constant("int", "kStagger", number(hopper.stagger));
   out.constant("int", "kHeadGroup", number(hopper.head_group));
-  // Other producers of sequences do with fewer, and some consumers there need all that is left.
+  // In other passes the producers of sequences need fewer registers, and some consumers need all
+  // that is left.
   const bool has_sequences = problem.varlen && problem.pass == Pass::kForwardTrain;
   const auto registers = [&](const std::string& name, const Tiling& t, int cluster = 1) {
     const RegisterSplit split = hopper_registers(hopper, t, cluster, has_sequences);

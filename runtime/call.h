@@ -52,7 +52,7 @@ struct Tensors {
 struct TensorShapes {
   int64_t batch_q = 0, heads = 0, rows_q = 0;
   int64_t batch_k = 0, kv_heads = 0, rows_k = 0;
-  int64_t positions = 0;  // what the call reads of tables of angles
+  int64_t positions = 0;  // rows that the call reads of tables of angles
 };
 inline TensorShapes shapes_of(const Sizes& sizes) {
   return {sizes.batch,    sizes.heads, sizes.seq_q, sizes.batch,

@@ -29,9 +29,9 @@ struct CheckedCall {
 // the call has queries or, for steps that are cut from keys, keys.
 Result<TensorMapRequest> tensor_map_request(const MapSpec& spec, const CheckedCall& call);
 
-// The same for sequences (Problem::varlen): maps of what holds all of them. `shapes` are those of
-// the tensors, and call.sizes those of the workspace. A map of norms or of row constants has them
-// in one row, head after head of sequence after sequence.
+// The same for sequences (Problem::varlen): maps of the tensors that hold all of them. `shapes` are
+// those of the tensors, and call.sizes those of the workspace. A map of norms, or of row constants,
+// has no dimension for heads: sequence follows sequence, and in each of them head follows head.
 Result<TensorMapRequest> tensor_map_request(const MapSpec& spec, const CheckedCall& call,
                                             const TensorShapes& shapes);
 

@@ -76,7 +76,7 @@ std::vector<Shape> full_shapes(const Tiles& t) {
 
 constexpr int64_t kMostKeys = 20000;  // more are too many for the reference
 
-// A few queries with keys that the window hides from each.
+// A few queries with more keys than the largest limit of the window.
 std::vector<Shape> shapes_beyond_window(const Problem& problem, const Tiles& t) {
   if (!has_window(problem)) return {};
   const int64_t reach = std::max({problem.window_left, window_right_of(problem), problem.chunk,

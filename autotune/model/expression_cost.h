@@ -25,7 +25,7 @@ struct ScoreCost {
 ScoreCost cost_of(const Program& program, bool is_precise);
 
 // Costs of phi and psi, alone and with their derivatives. An exponential over a sum
-// (exponential_of) is one special function. Those of phi include the soft cap and ALiBi. The costs
+// (exponential_of) is one special function. The costs of phi include the soft cap and ALiBi. Those
 // of psi are 0 if there is none.
 struct FunctionCosts {
   ScoreCost phi, phi_and_slope;

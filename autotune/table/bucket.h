@@ -21,8 +21,8 @@ namespace lssar {
 // The length that stands for one that the problem leaves open.
 inline constexpr int64_t kTypicalLength = 4096;
 
-// Which keys rows see, as the fields of Problem of these names; by default all. A causal mask is a
-// window_right of 0 where there is a window.
+// Which keys rows see; by default all. The fields are those of Problem with the same names. Beside
+// another limit, a causal mask is a window_right of 0.
 struct BucketWindow {
   int64_t window_left = -1, window_right = -1;
   int64_t window_sinks = 0, prefix = 0, chunk = 0;
@@ -81,8 +81,8 @@ double widest_size_gap(const Bucket& a, const Bucket& b);
 // "forward causal bf16 d 64 dv 64 p 15 gqa 1 seq 4096x4096 slices 64 repeatable".
 std::string to_string(const Bucket& bucket);
 nlohmann::json to_json(const Bucket& bucket);
-// Every field must be there, but for the score and the window: without one it is the default.
-// Errors name the field.
+// Every field must be there, except for the score and the window, which are the defaults if they
+// are missing. Errors name the field.
 Result<Bucket> bucket_from_json(const nlohmann::json& json);
 
 }  // namespace lssar

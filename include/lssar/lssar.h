@@ -257,7 +257,7 @@ typedef struct lssar_problem {
                            0: bits may depend on the other rows of the call */
   int32_t reserved4;    /* 0 */
   /* Rotary positions (docs/rotary.md). Key j stands at position j, and query i at position
-   * i + seq_k - seq_q. Of a row at position m, pair c of columns (x, y) becomes
+   * i + seq_k - seq_q. In a row at position m, pair c of columns (x, y) becomes
    * (x cos - y sin, y cos + x sin), with cos = call.rotary_cos[m, c] and sin likewise. Other
    * columns stay. With varlen, positions and lengths are those of the row's own sequence. Not with
    * passes over ranges of keys. */
@@ -322,8 +322,8 @@ typedef struct lssar_tune_options {
  * typically have. A length of 0 stands for 4096, and one batch entry of one head for 16K tokens of
  * 16 heads. Takes minutes, and should have the device for itself. `options` may be NULL. Row sums
  * and weighted sums are skipped, because they have one schedule. So are problems with varlen,
- * rotary_dim or invariant, which take the schedule that was tuned without them. A problem
- * that fails does not stop the others; the first failure is returned. INVALID_ARGUMENT;
+ * rotary_dim or invariant, which take the schedule that was tuned without them where it is legal.
+ * A problem that fails does not stop the others; the first failure is returned. INVALID_ARGUMENT;
  * UNSUPPORTED: the device is record, which cannot be tuned; MISSING: no worker program, no
  * compiler; DEVICE_ERROR: no candidate passed, or another process has been tuning on this device
  * for 10 minutes; IO_ERROR: the table cannot be written; CANCELLED: by the callback; what was
@@ -498,8 +498,8 @@ typedef struct lssar_call {
   const float* rotary_sin;
   int64_t rotary_positions; /* at least seq_k; up to 2^31 - 1 */
   /* Only with a score that has alibi; aligned to 4 bytes. Head h adds -alibi_slopes[h] |pos - j| to
-   * the score of key j, pos = i + seq_k - seq_q. It has no gradient; the backward needs the slopes
-   * of its forward_train. */
+   * the score of query i and key j, pos = i + seq_k - seq_q; with varlen, in their own sequence.
+   * Slopes have no gradient; the backward needs those of its forward_train. */
   const float* alibi_slopes;
 } lssar_call;
 

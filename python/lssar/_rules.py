@@ -275,7 +275,7 @@ def check_rotary_shapes(cos, sin, head_dim):
 
 
 def check_rotary_lengths(positions, len_q, len_k):
-    """Of a call whose last query stands at the last key's position."""
+    """In a call the last query stands at the last key's position."""
     if len_q > len_k:
         raise ValueError(
             f"q: length {len_q}; must be at most that of k, {len_k}, with rotary_cos, because query i "

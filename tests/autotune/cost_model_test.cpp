@@ -416,10 +416,10 @@ TEST(CostModel, AWindowTakesTheTilesThatItVisits) {
   Case c = make_case(Pass::kForward, 64, 4096);
   const double all = term(c.cost(), Resource::kTensor);
   c.problem.window_left = 255;
-  // Rows see 256 keys of 2048 in the mean, and blocks visit a tile or two more.
+  // With all keys a row sees 2048 on average, with the window 256; blocks visit a tile or two more.
   EXPECT_GT(term(c.cost(), Resource::kTensor), 0.9 * all * 256 / 2048);
   EXPECT_LT(term(c.cost(), Resource::kTensor), 2.5 * all * 256 / 2048);
-  // Of a few queries' keys only those of the window are read, after all keys' norms.
+  // A few queries read the norms of all keys, and then only the keys of the window.
   c.sizes.seq_q = 16;
   c.sizes.seq_k = 65536;
   const CostEstimate windowed = c.cost();

@@ -79,8 +79,8 @@ TEST(CpuModel, ActivationsThatAreNotKeptAreComputedAgain) {
   EXPECT_NEAR(more, 1 + 0.5 * 0.25, 0.01);
 }
 
-// Of 2048 keys, rows of a window see 128, and 6 of them in a block at most 133: 9 or 10 panels of
-// 16. So 512 kept keys are all that a block visits.
+// There are 2048 keys. A row of the window sees 128, and the 6 rows of a block at most 133: 9 or 10
+// panels of 16. So 512 kept keys are all that a block visits.
 TEST(CpuModel, AWindowTakesTheTilesThatItVisits) {
   CpuCase c;
   c.problem.causal = true;

@@ -48,7 +48,7 @@ class CpuTune : public testing::Test {
     return candidate;
   }
 
-  // What plans take, by the table of a search.
+  // What plans take if a search has written `table`.
   static ScheduleChoice choice_by(const std::string& table, const Problem& problem,
                                   const Sizes& sizes) {
     EngineOptions on_cpu;
@@ -131,7 +131,7 @@ TEST_F(CpuTune, AWindowIsTimedForItself) {
   EXPECT_EQ(origin(-1), ScheduleOrigin::kDefault);
 }
 
-// The window is wider than what other cases have of keys.
+// The window is wider than other cases have keys.
 TEST_F(CpuTune, TheCheckSeesKeysThatAWindowHides) {
   RunnerTask task = task_of(Pass::kForward);
   task.problem.window_left = 600;

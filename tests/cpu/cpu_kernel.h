@@ -26,7 +26,7 @@ struct CpuInputs {
   std::vector<float> grad_o = {};  // for a backward
   std::vector<float> stats = {};   // for a weighted sum: merged row sums
   std::vector<float> sink = {};    // [heads], where the score function has one
-  std::vector<float> alibi_slopes = {};  // the same
+  std::vector<float> alibi_slopes = {};  // [heads], where the score function has alibi
 };
 
 struct CpuOutputs {

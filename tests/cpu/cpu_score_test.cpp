@@ -144,7 +144,7 @@ TEST(CpuScore, CappedAndFallingWithDistance) {
                  target_in_turn(1));
 }
 
-// A slope that is no number spoils its head; a key that is none, the rows that see it.
+// A NaN slope spoils its head. A NaN key spoils the rows that see it.
 TEST(CpuScore, NoNumbersBehindACap) {
   LSSAR_NEEDS_CPU_KERNELS();
   constexpr int64_t kDim = 16, kRows = 40, kKey = 21;

@@ -93,8 +93,8 @@ TEST(ChangedScores, PackedHeads) {
     check_against_reference(problem, make_sizes(1, heads, 1, q, 100), InputKind::kGauss, options);
 }
 
-// A slope that is no number spoils its head; a key that is none, the rows that see it. Its
-// gradients may spread within the head.
+// A NaN slope spoils its head. A NaN key spoils the rows that see it, and maybe other gradients of
+// its head.
 TEST(ChangedScores, NoNumbersBehindACap) {
   constexpr int64_t kDim = 32, kRows = 70, kKey = 50;
   const Problem problem = scored("softmax,soft_cap=3,alibi=per_head", 0, DType::kBf16, true);

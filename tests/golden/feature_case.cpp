@@ -98,7 +98,7 @@ constexpr Power kPowers[] = {{"p0", 0}, {"p3", 3}, {"p15", 15}};
 // Rotary positions, of all columns or of some.
 struct Rotary {
   const char* name;
-  int dim;  // kAllColumns: of every dims
+  int dim;  // kAllColumns: head_dim
   bool interleaved;
 };
 constexpr int kAllColumns = -1;

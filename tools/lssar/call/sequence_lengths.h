@@ -27,7 +27,8 @@ struct PackedSequences {
   Sizes of_sequence(int64_t b) const;  // as a call of its own
   SequencesOfCall call() const;        // refers to this
 
-  // The part of sequence b; sinks are shared, and tables of angles begin with its first key.
+  // The part of sequence b. Sinks and slopes are shared. Tables of angles have a row for each of
+  // its keys, from position 0 on.
   AttentionInputs inputs(int64_t b, const Problem& problem, const AttentionInputs& all) const;
   AttentionOutputs outputs(int64_t b, const Problem& problem, const AttentionOutputs& all) const;
 };
