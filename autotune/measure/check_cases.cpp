@@ -76,11 +76,13 @@ std::vector<Shape> full_shapes(const Tiles& t) {
 
 constexpr int64_t kMostKeys = 20000;  // more are too many for the reference
 
-// A few queries with more keys than the largest limit of the window.
+// A few queries with keys that the window hides from each.
 std::vector<Shape> shapes_beyond_window(const Problem& problem, const Tiles& t) {
   if (!has_window(problem)) return {};
-  const int64_t reach = std::max({problem.window_left, window_right_of(problem), problem.chunk,
-                                  problem.prefix, problem.window_sinks});
+  const int64_t first = std::max(problem.prefix, problem.window_sinks);
+  const int64_t around =
+      std::max({problem.window_left, window_right_of(problem), problem.chunk});
+  const int64_t reach = first + std::max<int64_t>(around, 0);
   if (reach > kMostKeys) return {};
   return {{t.q + 1, reach + t.q + 2 * t.k + 3, InputKind::kGauss}};
 }
