@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/npy.h"
 #include "runtime/capture.h"
 #include "tests/command/command_runner.h"
 
@@ -166,6 +167,31 @@ TEST_F(CaptureCommand, ExtractWritesWhatOtherSubcommandsTake) {
   const std::string again = bytes(command_.path("again/o.npy"));
   EXPECT_FALSE(again.empty());
   EXPECT_EQ(again, bytes(folder + "/outputs/o.npy"));
+}
+
+// They are float32 where q, k and v have 16 bits.
+TEST_F(CaptureCommand, ExtractWritesSlopesAndSinks) {
+  capture({"--inputs", "--score", "softmax,sink=per_head,alibi=per_head", "--p", "0"});
+  const std::string folder = command_.path("parts");
+  const CommandResult extracted = replay({"--extract", folder});
+  ASSERT_EQ(extracted.exit_code, 0) << extracted.err;
+  for (const char* name : {"sink", "alibi_slopes"}) {
+    const auto array = read_npy_float32(folder + "/inputs/" + name + ".npy");
+    ASSERT_TRUE(array.ok()) << array.status().to_string();
+    EXPECT_EQ(array->values.size(), 4u) << name;
+  }
+}
+
+TEST_F(CaptureCommand, SlopesDoNotComeFromFiles) {
+  capture({"--inputs"});
+  const std::string folder = command_.path("parts");
+  ASSERT_EQ(replay({"--extract", folder}).exit_code, 0);
+  const CommandResult run = command_.run(
+      {"run", "--device", "virtual", "--score", "softmax,alibi=per_head", "--q",
+       folder + "/inputs/q.npy", "--k", folder + "/inputs/k.npy", "--v", folder + "/inputs/v.npy",
+       "--out", command_.path("again")});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, HasSubstr("score.alibi = per_head: no option gives its values"));
 }
 
 TEST_F(CaptureCommand, DamagedFilesAreErrorsThatNameThem) {

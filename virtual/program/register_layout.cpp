@@ -7,7 +7,7 @@
 namespace lssar::vdev {
 namespace {
 
-constexpr uint64_t kMaxSetWords = uint64_t{1} << 22;  // all live sets together
+constexpr uint64_t kMaxSetWords = uint64_t{1} << 23;  // all live sets together
 constexpr uint32_t kNever = 0xffffffffu;
 
 struct Interval {
@@ -152,7 +152,9 @@ Result<RegisterLayout> lay_out_registers(const ParsedKernel& kernel, const Contr
   const size_t count = kernel.registers.size();
   if ((count / 64 + 1) * (flow.blocks.size() + 1) > kMaxSetWords) {
     return device_error("too many registers and basic blocks: " + std::to_string(count) + " and " +
-                        std::to_string(flow.blocks.size()));
+                        std::to_string(flow.blocks.size()) +
+                        "; allowed are registers / 64 * blocks up to " +
+                        std::to_string(kMaxSetWords));
   }
   const Liveness liveness(count, flow, access);
   const std::vector<Interval> intervals = find_intervals(count, flow, access, liveness);

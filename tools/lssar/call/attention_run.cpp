@@ -182,10 +182,19 @@ Result<AttentionOutputs> run_passes(Engine& engine, const Problem& problem, cons
 
 }  // namespace
 
-void add_rotary_tables(const Problem& problem, const Sizes& sizes, AttentionInputs* inputs) {
+Status complete_inputs(const Problem& problem, const Sizes& sizes, AttentionInputs* inputs) {
+  const ScoreFunction& score = problem.score;
+  for (const auto& [field, is_given] : {std::pair{"sink", score.sink != Sink::kNone},
+                                        std::pair{"alibi", score.alibi != Alibi::kNone}}) {
+    if (is_given)
+      return invalid_argument(fmt::format(
+          "score.{} = per_head: no option gives its values from a file; allowed with random inputs",
+          field));
+  }
   RotaryTables tables = rotary_tables(sizes.seq_k, problem.rotary_dim);
   inputs->rotary_cos = std::move(tables.cos);
   inputs->rotary_sin = std::move(tables.sin);
+  return {};
 }
 
 std::vector<float> unrounded_o(const AttentionOutputs& outputs) {

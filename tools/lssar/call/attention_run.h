@@ -28,8 +28,9 @@ struct AttentionInputs {
   std::vector<float> alibi_slopes = {};                 // score.alibi only; not rounded
 };
 
-// What random inputs have of rotary positions, for inputs from files.
-void add_rotary_tables(const Problem& problem, const Sizes& sizes, AttentionInputs* inputs);
+// Adds to inputs from files the tables of rotary positions that random inputs have.
+// kInvalidArgument: the score function has sinks or slopes, which no file gives.
+Status complete_inputs(const Problem& problem, const Sizes& sizes, AttentionInputs* inputs);
 
 struct PassReport {
   std::shared_ptr<const PreparedKernel> kernel;

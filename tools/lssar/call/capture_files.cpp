@@ -55,7 +55,8 @@ class CaptureFiles {
     const Sizes& sizes = capture_.sizes;
     const Problem& problem = capture_.kernel().problem;
     const std::string name = operand.name;
-    DType dtype = problem.dtype;
+    // Sinks, slopes and tables of angles are float32 in any problem.
+    DType dtype = operand.elem_bytes == 4 ? DType::kFp32 : problem.dtype;
     std::vector<int64_t> shape = {operand.sizes[0], operand.sizes[1], operand.sizes[2],
                                   operand.dim};
     if (operand.elem_bytes == 1) {

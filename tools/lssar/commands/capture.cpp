@@ -48,7 +48,7 @@ Result<Call> call_of_files(const CaptureOptions& options) {
     return invalid_argument("--do: not given; pass = backward needs the gradient of o");
   call.sizes = content.sizes;
   call.inputs = std::move(content.tensors);
-  add_rotary_tables(call.problem, call.sizes, &call.inputs);
+  LSSAR_RETURN_IF_ERROR(complete_inputs(call.problem, call.sizes, &call.inputs));
   call.has_inputs = true;
   return call;
 }

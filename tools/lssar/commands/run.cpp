@@ -188,7 +188,7 @@ Result<RunCall> call_of(const RunOptions& options) {
   LSSAR_RETURN_IF_ERROR(check_pass(call.problem, options));
   call.sizes = files.sizes;
   call.inputs = std::move(files.tensors);
-  add_rotary_tables(call.problem, call.sizes, &call.inputs);
+  LSSAR_RETURN_IF_ERROR(complete_inputs(call.problem, call.sizes, &call.inputs));
   return call;
 }
 
