@@ -244,6 +244,16 @@ bool allows_schedules(const FactorRow& row) {
   return name != "split" || !is_cpu || !is_invariant;
 }
 
+// Hopper's kernels of sequences do not pack heads, and they are the default.
+const char* schedule_json(const FactorRow& row, const FeatureCase& c) {
+  const NamedSchedule& schedule = kSchedules[row[kScheduleFeature]];
+  const bool is_gpu = c.device.device != LSSAR_DEVICE_CPU;
+  const bool has_lengths = c.lengths == LengthsGiven::kInCall;
+  if (has_lengths && is_gpu && std::string_view(schedule.name) == "packed")
+    return R"({"variant": "portable", "pack_gqa": true})";
+  return schedule.json;
+}
+
 }  // namespace
 
 const std::vector<FeatureFactor>& feature_factors() {
@@ -299,7 +309,7 @@ FeatureCase feature_case(const FactorRow& row, int number) {
   c.pass = kPasses[row[kPassFeature]].pass;
   c.layout = kLayouts[row[kLayoutFeature]].layout;
   c.alignment = c.layout == Layout::kUnaligned ? dtype_bytes(c.problem.dtype) : kFastAlignment;
-  c.schedule_json = kSchedules[row[kScheduleFeature]].json;
+  c.schedule_json = schedule_json(row, c);
   c.seed = static_cast<uint64_t>(number);
   return c;
 }
