@@ -263,7 +263,7 @@ static_assert(lssar_constants::kSequenceSharedBytes % 16 == 0 &&
 // Kernel `i` of sequences: a block's sequence, then the kernel as for that sequence alone. Kernels
 // of tiles share the parameters, because they have no registers left. Kernels of rows read few of
 // them, so each thread has its own copy. Kernels with maps keep the parameters where producer and
-// consumers find them (templates/tile/tma_sequences.cuh).
+// consumers find them (templates/kernels/tma_sequences.cuh).
 void write_sequence_call(SourceWriter& out, const std::vector<Step>& steps, size_t i) {
   const Step& step = steps[i];
   if (step.launch.grid_rows == GridRows::kOnce) {

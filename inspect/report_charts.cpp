@@ -223,7 +223,7 @@ json landscape_chart(const Explanation& explanation, const ExplanationRequest& r
 json search_chart(const Explanation& explanation, const ExplanationRequest& request) {
   if (!explanation.is_searched) {
     return missing_chart(
-        "`lssar tune` does not search schedules for problems with a window, varlen or invariant, "
+        "`lssar tune` does not search schedules for problems with rotary_dim, varlen or invariant, "
         "and none for row-sums and weighted-sum.");
   }
   struct Point {

@@ -7,6 +7,7 @@
 
 #include "autotune/table/bucket.h"
 #include "codegen/shared_layout.h"
+#include "codegen/visible_keys.h"
 #include "inspect/report_charts.h"
 
 namespace lssar {
@@ -132,9 +133,10 @@ json accuracy_chart(const Accuracy& accuracy) {
 
 json comparison_chart(const ExplanationRequest& request, const json& comparison,
                       const std::string& file) {
-  if (!not_in_records(request.problem).empty())
+  if (has_window(request.problem) || !not_in_records(request.problem).empty())
     return missing_chart(
-        "`tools/compare_torch.py` measures problems without a window, varlen and invariant only.");
+        "`tools/compare_torch.py` measures problems without a window, rotary_dim, varlen and "
+        "invariant only.");
   const std::string how =
       "`tools/compare_torch.py` on a machine with a GPU and PyTorch writes compare.json; then "
       "`--compare compare.json`.";

@@ -33,6 +33,7 @@
 #include "templates/kernels/hopper_backward_dkdv_scaler.cuh"
 #include "templates/kernels/hopper_backward_dkdv_sum.cuh"
 #include "templates/kernels/hopper_backward_dkdv_work.cuh"
+#include "templates/kernels/tma_sequences.cuh"
 #include "templates/ptx/mbarrier.cuh"
 #include "templates/ptx/tma.cuh"
 #include "templates/ptx/warp_group.cuh"
@@ -44,7 +45,6 @@
 #include "templates/tile/rows.cuh"
 #include "templates/tile/swizzled_tile.cuh"
 #include "templates/tile/tma_ring.cuh"
-#include "templates/tile/tma_sequences.cuh"
 #include "templates/tile/warp_group_mma.cuh"
 #include "templates/tile/work_tiles.cuh"
 

@@ -4,10 +4,10 @@
 #pragma once
 
 #include "templates/kernels/hopper_backward_dkdv_work.cuh"
+#include "templates/kernels/tma_sequences.cuh"
 #include "templates/ptx/mbarrier.cuh"
 #include "templates/ptx/tma.cuh"
 #include "templates/tile/tma_ring.cuh"
-#include "templates/tile/tma_sequences.cuh"
 
 namespace lssar_device {
 

@@ -3,12 +3,12 @@
 #pragma once
 
 #include "templates/kernels/hopper_backward_dkdv_work.cuh"
+#include "templates/kernels/tma_sequences.cuh"
 #include "templates/ptx/mbarrier.cuh"
 #include "templates/ptx/warp_group.cuh"
 #include "templates/tile/grad_scale.cuh"
 #include "templates/tile/scale_ahead.cuh"
 #include "templates/tile/tma_ring.cuh"
-#include "templates/tile/tma_sequences.cuh"
 
 namespace lssar_device {
 

@@ -16,6 +16,7 @@
 #pragma once
 
 #include "templates/kernels/params.cuh"
+#include "templates/kernels/tma_sequences.cuh"
 #include "templates/ptx/mbarrier.cuh"
 #include "templates/ptx/tma.cuh"
 #include "templates/ptx/warp_group.cuh"
@@ -28,7 +29,6 @@
 #include "templates/tile/rows.cuh"
 #include "templates/tile/swizzled_tile.cuh"
 #include "templates/tile/tma_ring.cuh"
-#include "templates/tile/tma_sequences.cuh"
 #include "templates/tile/warp_group_mma.cuh"
 #include "templates/tile/work_tiles.cuh"
 

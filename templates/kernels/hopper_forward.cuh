@@ -36,11 +36,11 @@
 
 #include "templates/kernels/hopper_forward_passes.cuh"
 #include "templates/kernels/hopper_forward_staggered.cuh"
+#include "templates/kernels/tma_sequences.cuh"
 #include "templates/ptx/mbarrier.cuh"
 #include "templates/ptx/tma.cuh"
 #include "templates/tile/cluster_tiles.cuh"
 #include "templates/tile/roles.cuh"
-#include "templates/tile/tma_sequences.cuh"
 
 namespace lssar_device {
 

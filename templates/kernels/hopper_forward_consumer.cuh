@@ -8,6 +8,7 @@
 #include "templates/kernels/hopper_forward_queries_in_registers.cuh"
 #include "templates/kernels/hopper_forward_sums.cuh"
 #include "templates/kernels/hopper_forward_work.cuh"
+#include "templates/kernels/tma_sequences.cuh"
 #include "templates/ptx/mbarrier.cuh"
 #include "templates/ptx/tma.cuh"
 #include "templates/ptx/warp_group.cuh"
@@ -20,7 +21,6 @@
 #include "templates/tile/norms_ahead.cuh"
 #include "templates/tile/score_fragment.cuh"
 #include "templates/tile/tma_ring.cuh"
-#include "templates/tile/tma_sequences.cuh"
 #include "templates/tile/warp_group_mma.cuh"
 #include "templates/tile/work_tiles.cuh"
 

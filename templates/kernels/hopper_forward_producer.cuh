@@ -5,12 +5,12 @@
 
 #include "templates/kernels/hopper_forward_packed.cuh"
 #include "templates/kernels/hopper_forward_work.cuh"
+#include "templates/kernels/tma_sequences.cuh"
 #include "templates/ptx/mbarrier.cuh"
 #include "templates/ptx/tma.cuh"
 #include "templates/tile/cluster_tiles.cuh"
 #include "templates/tile/tickets.cuh"
 #include "templates/tile/tma_ring.cuh"
-#include "templates/tile/tma_sequences.cuh"
 #include "templates/tile/work_tiles.cuh"
 
 namespace lssar_device {

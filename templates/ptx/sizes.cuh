@@ -19,7 +19,8 @@ inline constexpr int kSequenceThreads = 512;  // of kernels/order_sequences.cuh
 // Static shared memory of kernels of sequences (tile/sequences.cuh): a block's parameters, its
 // sequence and its number there, rounded up to the alignment of dynamic shared memory.
 inline constexpr int kSequenceSharedBytes = 432;
-// The same of kernels with tensor maps (tile/tma_sequences.cuh). Their tiles are 1024-byte aligned.
+// The same of kernels with tensor maps (kernels/tma_sequences.cuh). Their tiles are aligned to 1024
+// bytes.
 inline constexpr int kSequenceTmaSharedBytes = 1024;
 
 inline constexpr int kRowConstantBytes = 32;  // of a query row: tile/row_constants.cuh

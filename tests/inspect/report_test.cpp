@@ -48,16 +48,16 @@ TEST(Report, WhatIsNotKnownSaysWhyAndHowToGetIt) {
     EXPECT_EQ(report[chart]["missing"], "for this test");
 }
 
-// Neither lssar tune nor compare_torch.py takes them.
-TEST(Report, OfAWindowHasNoSearchAndNoComparison) {
+// compare_torch.py takes none.
+TEST(Report, OfAWindowHasNoComparison) {
   ReportRequest request = sample_request("sm_80");
   request.explanation.problem.window_left = 100;
   request.comparison = sample_comparison();
   request.comparison_file = "compare.json";
   const json report = report_problem(request);
-  EXPECT_THAT(report["search"]["missing"].get<std::string>(), HasSubstr("with a window"));
+  EXPECT_THAT(report["search"]["missing"].get<std::string>(), HasSubstr("lssar tune"));
   EXPECT_THAT(report["compare"]["missing"].get<std::string>(),
-              HasSubstr("without a window, varlen and invariant only"));
+              HasSubstr("without a window, rotary_dim, varlen"));
 }
 
 TEST(Report, SearchAndComparisonComeFromRecords) {
