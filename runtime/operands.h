@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <cassert>
 #include <cstdint>
 
 #include "base/status.h"
@@ -28,11 +29,15 @@ struct Operand {
 };
 
 struct Operands {
-  static constexpr int kCapacity = 20;
+  // A backward of sequences with sinks, slopes and rotary positions has 21.
+  static constexpr int kCapacity = 24;
   std::array<Operand, kCapacity> items;
   int count = 0;
 
-  void add(const Operand& operand) { items[count++] = operand; }
+  void add(const Operand& operand) {
+    assert(count < kCapacity && "more operands than any call has");
+    items[count++] = operand;
+  }
   const Operand* begin() const { return items.data(); }
   const Operand* end() const { return items.data() + count; }
 };
