@@ -191,30 +191,18 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
     return num_grad_parts<Config>(num_visible_keys<Config>(params, item.first_query)) > 1;
   }
 
-  // kHasWindow: clears those of the consumer's keys and values that no row of the call sees.
-  //
-  // Laid out as emitted sources have it.
-  // clang-format off
+  // Clears those of the consumer's keys and values that no row of the call sees and, with
+  // kHasLengths, the rows past the sequence's end.
   LSSAR_DEVICE void clear_unseen(const Work& work) const {
     if constexpr (Config::kHasLengths) {
       clear_keys(work, unseen_in_sequence<Config>(params));
     } else {
-      const UnseenKeys unseen = unseen_keys<Config>(params);
-      const int row0 = group_row0(), end_row = row0 + kWarpGroupRows;
-      if (!unseen.meets(i64{work.first_key} + row0, kWarpGroupRows)) return;
-      const int thread = warp_group_thread();
-      clear_unseen_rows<Config, kWarpGroupThreads>(shared.keys(), unseen, work.first_key, row0, end_row,
-                                           thread);
-      clear_unseen_rows<Config, kWarpGroupThreads>(shared.values(), unseen, work.first_key, row0, end_row,
-                                           thread);
-      consumer_barrier(group);
+      clear_keys(work, unseen_keys<Config>(params));
     }
   }
 
-  // kHasLengths: the same for `unseen`, which has the rows past the sequence's end too.
-  //
-  // clang-format on
-  LSSAR_DEVICE void clear_keys(const Work& work, const UnseenInSequence& unseen) const {
+  template <class Unseen>
+  LSSAR_DEVICE void clear_keys(const Work& work, const Unseen& unseen) const {
     const int row0 = group_row0(), end_row = row0 + kWarpGroupRows;
     if (!unseen.meets(i64{work.first_key} + row0, kWarpGroupRows)) return;
     const int thread = warp_group_thread();
