@@ -352,6 +352,8 @@ void choose_forward(Schedule& schedule, const Problem& problem, const Target& ta
   // Wide tiles, because each tile costs something beside its scores (docs/instruction_slots.md).
   // At larger dims registers limit them.
   hopper.score_cols = is_narrow ? 192 : dim <= 128 ? 160 : is_widest ? 96 : 64;
+  // A soft cap is a tanh of each score. With 160 keys ptxas 13.0 spills, and takes three times as long.
+  if (problem.score.soft_cap != 0) hopper.score_cols = std::min(hopper.score_cols, 96);
   fill_stages(schedule.forward, kMaxStages,
               [&] { return check_forward(kQuietly, schedule, problem, target).ok(); });
 }

@@ -29,6 +29,7 @@ struct Row {
   int stagger = 1;  // above 1: instead of the default's
   bool causal = true;
   const char* score = nullptr;  // the default one
+  int p = 0;                    // with a score
 };
 
 std::string row_key(const Row& row) {
@@ -77,7 +78,7 @@ Result<std::string> make_line(const Compiler& compiler, const Row& row) {
   problem.causal = row.causal;
   if (row.score) {
     LSSAR_ASSIGN_OR_RETURN(problem.score, parse_score(row.score));
-    problem.p = 0;
+    problem.p = row.p;
   }
   const Target target = target_from_name("sm_90a").value();
   Schedule schedule = default_schedule(problem, target, row.mode);
@@ -213,6 +214,7 @@ TEST_P(HopperTable, SumsOfDqHaveNoSpillsWithoutAMask) {
 
 constexpr const char* kGelu = "phi=gelu,normalizer=sum_abs";
 constexpr const char* kPsi = "softmax,psi=(x - b) / N";
+constexpr const char* kCapped = "lssar,soft_cap=30";
 constexpr const char* kSinkPsi = "softmax,sink=per_head,psi=(x - b) / N";
 
 // Score functions given as expressions: those whose derivative or weights take most, and softmax,
@@ -224,11 +226,12 @@ constexpr struct {
   Pass pass;
 } kScoreKernels[] = {
     {64, "softmax", Pass::kBackward},  {64, kSinkPsi, Pass::kForward},
-    {96, kGelu, Pass::kForward},       {128, "softmax", Pass::kForward},
-    {128, kGelu, Pass::kBackward},     {128, kPsi, Pass::kForward},
-    {128, kSinkPsi, Pass::kBackward},  {192, kPsi, Pass::kBackward},
-    {256, "softmax", Pass::kBackward}, {256, kGelu, Pass::kForward},
-    {256, kPsi, Pass::kBackward},      {256, kSinkPsi, Pass::kBackward},
+    {64, kCapped, Pass::kForward},     {96, kGelu, Pass::kForward},
+    {128, "softmax", Pass::kForward},  {128, kGelu, Pass::kBackward},
+    {128, kPsi, Pass::kForward},       {128, kSinkPsi, Pass::kBackward},
+    {192, kPsi, Pass::kBackward},      {256, "softmax", Pass::kBackward},
+    {256, kGelu, Pass::kForward},      {256, kPsi, Pass::kBackward},
+    {256, kSinkPsi, Pass::kBackward},
 };
 
 TEST_P(HopperTable, ScoreFunctionsHaveNoSpills) {
@@ -239,7 +242,8 @@ TEST_P(HopperTable, ScoreFunctionsHaveNoSpills) {
                  << "other registers";
   for (const auto& [dim, score, pass] : kScoreKernels) {
     if (dim != GetParam()) continue;
-    const Row row = {dim, DType::kBf16, pass, DqMode::kSplit, 1, true, score};
+    const int p = score == kCapped ? 15 : 0;
+    const Row row = {dim, DType::kBf16, pass, DqMode::kSplit, 1, true, score, p};
     const auto line = make_line(**compiler, row);
     ASSERT_TRUE(line.ok()) << row_key(row) << line.status().to_string();
     EXPECT_TRUE(line->ends_with(" 0 |")) << "spills: " << score << " " << *line;
