@@ -174,7 +174,16 @@ Result<CompileReport> CandidateHost::compile(const CandidateSpec& candidate) {
     add_resources(*source, compiled->image, allowed_spill_bytes(facts_.info), &report);
     if (report.verdict != Verdict::kOk) break;
   }
+  if (report.verdict == Verdict::kOk) compile_open_form(candidate);
   return report;
+}
+
+void CandidateHost::compile_open_form(const CandidateSpec& candidate) {
+  if (candidate.source || !has_fixed_length(task_.problem)) return;
+  const Problem problem = with_open_lengths(task_.problem);
+  const Result<KernelSource> source =
+      emit_kernel(problem, candidate.schedule, facts_.info.target);
+  if (source.ok()) (void)engine_->compile(problem, candidate.schedule, *source, facts_.image);
 }
 
 Status CandidateHost::check_usable() const {
