@@ -9,6 +9,7 @@
 #include "autotune/measure/candidate_check.h"
 #include "autotune/measure/candidate_host.h"
 #include "tests/autotune/candidate_fixture.h"
+#include "tests/cache/temporary_folder.h"
 
 namespace lssar::test {
 namespace {
@@ -126,6 +127,23 @@ TEST(CandidateCompile, AnAssemblerWarningIsAVerdict) {
   ASSERT_TRUE(report.ok()) << report.status().to_string();
   EXPECT_EQ(report->verdict, Verdict::kAssemblerWarning) << report->reason;
   expect_reason(report->reason, "(C75");
+}
+
+// A check of fixed lengths runs the kernel for any length too. Here the candidate is the plain kernel,
+// so that the check needs no other one.
+TEST(CandidateCompile, LeavesNothingToCompileToTheCheck) {
+  const TemporaryFolder cache;
+  RunnerTask task = small_task();
+  task.problem.seq_q = task.problem.seq_k = 256;
+  task.cache_directory = cache.path();
+  const auto host = open_host(task);
+  ASSERT_NE(host, nullptr);
+  const CandidateSpec candidate = good_candidate(task);
+  ASSERT_TRUE(host->compile(candidate).ok());
+  const size_t compiled = names_in(cache / "entries").size();
+  EXPECT_GT(compiled, 0u);
+  EXPECT_EQ(check(*host, candidate).verdict, Verdict::kOk);
+  EXPECT_EQ(names_in(cache / "entries").size(), compiled);
 }
 
 TEST(CandidateCompile, WithoutAnAssemblerRegistersAreNotKnown) {
