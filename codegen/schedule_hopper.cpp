@@ -352,8 +352,8 @@ void choose_forward(Schedule& schedule, const Problem& problem, const Target& ta
   // Wide tiles, because each tile costs something beside its scores (docs/instruction_slots.md).
   // At larger dims registers limit them.
   hopper.score_cols = is_narrow ? 192 : dim <= 128 ? 160 : is_widest ? 96 : 64;
-  // A soft cap is a tanh of each score. With 160 keys ptxas 13.0 spills, and takes three times as long.
-  if (problem.score.soft_cap != 0) hopper.score_cols = std::min(hopper.score_cols, 96);
+  // With 160 keys a soft cap or ALiBi spills, and ptxas 13.0 takes three times as long.
+  if (changes_scores(problem)) hopper.score_cols = std::min(hopper.score_cols, 96);
   fill_stages(schedule.forward, kMaxStages,
               [&] { return check_forward(kQuietly, schedule, problem, target).ok(); });
 }
@@ -422,10 +422,6 @@ Status hopper_reason(const Problem& problem, const Target& target) {
     return invalid_argument(
         "schedule.variant = hopper: not with problem.invariant, because the rows of a tile choose "
         "their form of softplus together; allowed is portable");
-  if (reads_alibi(problem))
-    return invalid_argument(
-        "schedule.variant = hopper: not with problem.score.alibi, for which it has no kernels; "
-        "allowed is portable");
   if (problem.alignment < 16)
     return invalid_argument(
         fmt::format("schedule.variant = hopper: TMA needs a problem.alignment of 16, and it is {}",

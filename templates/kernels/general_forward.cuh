@@ -44,16 +44,6 @@ struct GeneralForward : ForwardBlock<Config> {
     }
   }
 
-  // kHasAlibi. A row without keys may have no head. REQUIRES: the rows are placed.
-  LSSAR_DEVICE void load_alibi() {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const bool has_keys = rows.visible[half] != 0;
-      alibi.slope[half] = has_keys ? alibi_slope<Config>(params, rows.head_of(place, half)) : 0.0f;
-      alibi.position[half] = row_position<Config>(params, rows.row[half]);
-    }
-  }
-
   // kChangesScores
   LSSAR_DEVICE void change_scores(Scores& s, i64 first_key) const {
     if constexpr (Config::kHasSoftCap) cap_scores<Config>(s);
@@ -113,7 +103,7 @@ struct GeneralForward : ForwardBlock<Config> {
     ring.start();
     rows.clear();
     if constexpr (Config::kHasSink) rows.load_sink(params, place);
-    if constexpr (Config::kHasAlibi) load_alibi();
+    if constexpr (Config::kHasAlibi) alibi = alibi_of_rows<Config>(params, place, rows);
     if constexpr (Config::kHasPassOne) {
       sum_activations(ring);
       rows.finish_pass_one();

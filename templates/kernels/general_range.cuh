@@ -118,7 +118,8 @@ LSSAR_DEVICE void general_row_sums(const AttentionParams& params) {
   ring.start();
   const GeneralRangeRows<Config> range{params, block.place, block.rows};
   range.place_range();
-  if constexpr (Config::kHasAlibi) block.load_alibi();
+  if constexpr (Config::kHasAlibi)
+    block.alibi = alibi_of_rows<Config>(params, block.place, block.rows);
   block.sum_activations(ring);
   range.write_sums();
   ring.finish();
@@ -134,7 +135,8 @@ LSSAR_DEVICE void general_weighted_sum(const AttentionParams& params) {
   const GeneralRangeRows<Config> range{params, block.place, block.rows};
   range.place_range();
   if constexpr (Config::kHasSink) block.rows.load_sink(params, block.place);
-  if constexpr (Config::kHasAlibi) block.load_alibi();
+  if constexpr (Config::kHasAlibi)
+    block.alibi = alibi_of_rows<Config>(params, block.place, block.rows);
   range.read_sums();
 #pragma unroll 1
   for (int dv_block = 0; dv_block < Block::Shape::kNumDvBlocks; ++dv_block) {

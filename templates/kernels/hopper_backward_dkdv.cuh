@@ -135,6 +135,15 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
     }
   }
 
+  // kHasAlibi: the row constants of the item, which is in this stage.
+  LSSAR_DEVICE AlibiConstants<typename Shape::Constants> alibi_constants(int stage,
+                                                                         const Work& work,
+                                                                         const Item& item) const {
+    const i64 distance = row_position<Config>(params, item.first_query) - work.first_key;
+    return {shared.constants(stage), alibi_slope<Config>(params, item.head),
+            static_cast<float>(distance)};
+  }
+
   // Starts s = k qᵀ and, for dk, d = v gᵀ of the tile in the cursor's stage.
   template <bool kWithDk>
   LSSAR_DEVICE void start_scores(Scores& s, Scores& d) const {
@@ -233,12 +242,20 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
   // Products -> M, rounded, and dS', rounded with kRoundsAtOnce, of 16 queries. NOTE: their
   // products start before the next 16 are weighed. Weighing all queries at once took more registers
   // than there are.
+  //
+  // Laid out as emitted sources have it.
+  // clang-format off
   template <bool kWithDv, bool kWithDk, Evaluator kEvaluator>
   LSSAR_DEVICE void weigh(Operand& weights, Operand& grads, Scores& s, Scores& d, int stage,
-                          const Work& work, const KeyMask& mask, int step) const {
-    weigh_keys<Config, kWithDk, kGradHasKeyNorm && !Scale::kIsNeeded, kWeightsKeepNan, kEvaluator>(
-        s, d, shared.constants(stage), key_norm, warp_row0(),
-        Config::kHasWindow ? KeyMask{0, false} : mask, 2 * step, 2 * step + 2);
+                          const Work& work, const Item& item, const KeyMask& mask, int step) const {
+    if constexpr (Config::kHasAlibi)
+      weigh_keys<Config, kWithDk, kGradHasKeyNorm && !Scale::kIsNeeded, kWeightsKeepNan>(
+          s, d, alibi_constants(stage, work, item), key_norm, warp_row0(),
+          Config::kHasWindow ? KeyMask{0, false} : mask, 2 * step, 2 * step + 2);
+    if constexpr (!Config::kHasAlibi)
+      weigh_keys<Config, kWithDk, kGradHasKeyNorm && !Scale::kIsNeeded, kWeightsKeepNan, kEvaluator>(
+          s, d, shared.constants(stage), key_norm, warp_row0(),
+          Config::kHasWindow ? KeyMask{0, false} : mask, 2 * step, 2 * step + 2);
     if constexpr (Config::kHasWindow) {
       if (mask.is_needed)
         this->template hide_window<kWithDk>(s, d, work, mask.limit, 2 * step, 2 * step + 2);
@@ -250,6 +267,8 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
 
   // The largest gradient of the warp, or with kSumsDq of all consumers, because they round to one
   // tile.
+  //
+  // clang-format on
   LSSAR_DEVICE u32 largest_gradient(const Scores& d) {
     u32 largest = Scale::largest_bits(d, key_norm);
     if constexpr (Config::kSumsDq) {
@@ -339,7 +358,7 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
     Operand weights, grads;
 #pragma unroll
     for (int step = 0; step < kSteps; ++step)
-      weigh<false, true, kFullSoftplus>(weights, grads, s, d, stage, work, mask, step);
+      weigh<false, true, kFullSoftplus>(weights, grads, s, d, stage, work, item, mask, step);
     if constexpr (!kRoundsAtOnce) round_gradients(sums, grads, d);
     Mma::subtract(d, grads);
     Mma::round(grads, d);
@@ -389,7 +408,7 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
     if constexpr (kStoresAtOnce) stored = operand_address(shared.scores(buffer), warp_row0());
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
-      weigh<kWithDv, kWithDk, kEvaluator>(weights, grads, s, d, stage, work, mask, step);
+      weigh<kWithDv, kWithDk, kEvaluator>(weights, grads, s, d, stage, work, item, mask, step);
       // Stored before its product starts: from then on its registers belong to the product.
       if constexpr (kStoresAtOnce)
         store_step<typename Shape::ScoreTile>(stored, grads.at[step], step);

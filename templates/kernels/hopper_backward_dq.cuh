@@ -234,6 +234,7 @@ struct DqConsumer {
   Evaluator evaluator;  // the same for all rows of the warp
 
   VisibleKeys common;  // kHasWindow: keys that no row of the warp misses
+  AlibiRows alibi;     // kHasAlibi
   //
   // Laid out as emitted sources have it.
   // clang-format off
@@ -274,6 +275,10 @@ struct DqConsumer {
       if (row < seq_q<Config>(params))
         constants[half] = load_row_constants_global(params.row_constants +
                                                     flat_row(work, row) * (kRowConstantBytes / 4));
+      if constexpr (Config::kHasAlibi) {
+        alibi.slope[half] = alibi_slope<Config>(params, work.place.head);
+        alibi.position[half] = row_position<Config>(params, row);
+      }
     }
     const u32 demands[2] = {RowLimits{constants[0].limits}.demand(),
                             RowLimits{constants[1].limits}.demand()};
@@ -373,6 +378,9 @@ struct DqConsumer {
     const bool needs_mask =
         Config::kHasWindow ? hides_keys(first_key) :
         (Config::kIsCausal || Config::kIsGeneral) && first_key + Shape::kBlockCols > first_masked;
+    if constexpr (Config::kHasAlibi)
+      return weigh_queries<Config>(s, d, constants, shared.norms(stage),
+                                   AlibiMask<Config>{{visible, first_key, needs_mask}, alibi});
     const QueryMask<Config> mask{visible, first_key, needs_mask};
     if (Config::kNumEvaluators > 2 && evaluator == kLinearSoftplus) {
       weigh_queries<Config, kLinearSoftplus>(s, d, constants, shared.norms(stage), mask);

@@ -35,10 +35,16 @@ struct EpsilonConsumer : DqConsumer<Config> {
       this->template finish_scores<0>(s, d);
       const i64 first_key =
           i64{Config::kHasWindow ? tile_of(num_tiles, tile) : tile} * Shape::kBlockCols;
-      sum.add(s, d, this->constants, this->shared.norms(this->released.stage),
-              {this->visible, first_key,
-               Config::kHasWindow ? this->hides_keys(first_key)
-                                  : first_key + Shape::kBlockCols > this->first_masked});
+      const bool needs_mask = Config::kHasWindow
+                                  ? this->hides_keys(first_key)
+                                  : first_key + Shape::kBlockCols > this->first_masked;
+      const u32 norms = this->shared.norms(this->released.stage);
+      if constexpr (Config::kHasAlibi) {
+        sum.add(s, d, this->constants, norms,
+                AlibiMask<Config>{{this->visible, first_key, needs_mask}, this->alibi});
+      } else {
+        sum.add(s, d, this->constants, norms, {this->visible, first_key, needs_mask});
+      }
       this->release_stage();
     }
   }

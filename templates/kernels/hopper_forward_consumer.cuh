@@ -123,6 +123,7 @@ struct ForwardConsumer {
   RingCursor<Shape::kQueryStages> query_cursor;
   Rows rows;                                 // of pass 2
   QueriesInRegisters<Config> query_operand;  // kQueriesInRegisters
+  AlibiRows alibi;                           // kHasAlibi: of the same rows
   bool group_has_weights = true;             // kSkipTiles
   float weight_factor[2];                    // kIsGeneral: GeneralRows::weigh
 
@@ -251,12 +252,19 @@ struct ForwardConsumer {
     return norms;
   }
 
+  // kChangesScores: of tile `tile`.
+  template <int kTiles>
+  LSSAR_DEVICE void change_scores(Fragment<kTiles>& s, int tile) const {
+    if constexpr (Config::kHasSoftCap) cap_scores<Config>(s);
+    if constexpr (Config::kHasAlibi) alibi.add_to(s, i64{tile} * (kTiles * kTileCols));
+  }
+
   template <int kInFlight>
   LSSAR_DEVICE void add_scores(ScoreSums& sums, Fragment<kScoreMmaTiles>& s, int tile) {
     const auto norms = finish_scores<kInFlight>(s);
     scale_scores_of_stage(s, rows.score_scale, norms);
     if constexpr (Config::kIsGeneral) {
-      if constexpr (Config::kHasSoftCap) cap_scores<Config>(s);
+      if constexpr (Config::kChangesScores) change_scores(s, tile);
       rows.add_activations(s, rows.mask_of(s, tile));
       return;
     }
@@ -329,7 +337,7 @@ struct ForwardConsumer {
       scale_scores_of_stage(s, rows.score_scale, norms);
     }
     if constexpr (Config::kIsGeneral) {
-      if constexpr (Config::kHasSoftCap) cap_scores<Config>(s);
+      if constexpr (Config::kChangesScores) change_scores(s, tile);
       rows.weigh(s, rows.mask_of(s, tile), weight_factor);
       return;
     }

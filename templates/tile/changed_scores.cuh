@@ -62,4 +62,18 @@ struct AlibiRows {
   }
 };
 
+// Those of the lane's rows. A row without keys may have no head. REQUIRES: the rows are placed.
+template <class Config, class Rows>
+LSSAR_DEVICE AlibiRows alibi_of_rows(const AttentionParams& params, const BlockPlace& place,
+                                     const Rows& rows) {
+  AlibiRows alibi;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const bool has_keys = rows.visible[half] != 0;
+    alibi.slope[half] = has_keys ? alibi_slope<Config>(params, rows.head_of(place, half)) : 0.0f;
+    alibi.position[half] = row_position<Config>(params, rows.row[half]);
+  }
+  return alibi;
+}
+
 }  // namespace lssar_device

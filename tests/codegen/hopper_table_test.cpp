@@ -215,6 +215,7 @@ TEST_P(HopperTable, SumsOfDqHaveNoSpillsWithoutAMask) {
 constexpr const char* kGelu = "phi=gelu,normalizer=sum_abs";
 constexpr const char* kPsi = "softmax,psi=(x - b) / N";
 constexpr const char* kCapped = "lssar,soft_cap=30";
+constexpr const char* kSloped = "lssar,alibi=per_head";
 constexpr const char* kSinkPsi = "softmax,sink=per_head,psi=(x - b) / N";
 
 // Score functions given as expressions: those whose derivative or weights take most, and softmax,
@@ -225,12 +226,13 @@ constexpr struct {
   const char* score;
   Pass pass;
 } kScoreKernels[] = {
-    {64, "softmax", Pass::kBackward},  {64, kSinkPsi, Pass::kForward},
-    {64, kCapped, Pass::kForward},     {96, kGelu, Pass::kForward},
-    {128, "softmax", Pass::kForward},  {128, kGelu, Pass::kBackward},
-    {128, kPsi, Pass::kForward},       {128, kSinkPsi, Pass::kBackward},
-    {192, kPsi, Pass::kBackward},      {256, "softmax", Pass::kBackward},
-    {256, kGelu, Pass::kForward},      {256, kPsi, Pass::kBackward},
+    {64, "softmax", Pass::kBackward}, {64, kSinkPsi, Pass::kForward},
+    {64, kCapped, Pass::kForward},    {96, kGelu, Pass::kForward},
+    {128, "softmax", Pass::kForward}, {128, kGelu, Pass::kBackward},
+    {128, kPsi, Pass::kForward},      {128, kSinkPsi, Pass::kBackward},
+    {128, kSloped, Pass::kForward},   {128, "softmax,alibi=per_head", Pass::kBackward},
+    {192, kPsi, Pass::kBackward},     {256, "softmax", Pass::kBackward},
+    {256, kGelu, Pass::kForward},     {256, kPsi, Pass::kBackward},
     {256, kSinkPsi, Pass::kBackward},
 };
 
@@ -242,7 +244,7 @@ TEST_P(HopperTable, ScoreFunctionsHaveNoSpills) {
                  << "other registers";
   for (const auto& [dim, score, pass] : kScoreKernels) {
     if (dim != GetParam()) continue;
-    const int p = score == kCapped ? 15 : 0;
+    const int p = score == kCapped || score == kSloped ? 15 : 0;
     const Row row = {dim, DType::kBf16, pass, DqMode::kSplit, 1, true, score, p};
     const auto line = make_line(**compiler, row);
     ASSERT_TRUE(line.ok()) << row_key(row) << line.status().to_string();

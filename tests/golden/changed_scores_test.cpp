@@ -74,6 +74,13 @@ TEST(ChangedScores, ReweightedSoftplus) {
                 with_compiler(LSSAR_COMPILER_NVRTC));
 }
 
+// Rows of one head in two consumers, dq in order, and keys before the first query.
+TEST(ChangedScores, SlopedSoftmaxWithDqInOrder) {
+  const Problem problem = scored("softmax,alibi=per_head", 0, DType::kBf16, true);
+  check_lengths(problem, with_schedule(R"({"dq_mode": "ordered"})"),
+                with_compiler(LSSAR_COMPILER_NVRTC));
+}
+
 // Epsilon is a sum over the keys that the window leaves.
 TEST(ChangedScores, PsiWithinAWindowBesideASink) {
   Problem problem = scored("softmax,soft_cap=2,alibi=per_head,sink=per_head,psi=(x - b) / N", 0,
@@ -87,7 +94,7 @@ TEST(ChangedScores, PsiWithinAWindowBesideASink) {
 // A tile has rows of several heads, and each has its slope.
 TEST(ChangedScores, PackedHeads) {
   const Problem problem = scored("sigmoid,alibi=per_head", 0, DType::kBf16, true);
-  CapiOptions options = with_schedule(R"({"variant": "portable", "pack_gqa": true})");
+  CapiOptions options = with_schedule(R"({"pack_gqa": true})");
   options.passes = LSSAR_PASS_FORWARD | LSSAR_PASS_FORWARD_TRAIN;
   for (const auto& [heads, q] : {std::pair<int64_t, int64_t>{6, 40}, {71, 5}, {4, 1}})
     check_against_reference(problem, make_sizes(1, heads, 1, q, 100), InputKind::kGauss, options);
