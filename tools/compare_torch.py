@@ -19,8 +19,8 @@ TFLOP/s count 4 L^2 d per head forward, half when causal, and 2.5 times that bac
 Errors are relative, in L2 norms, against float64 on whole heads; softmax against softmax. "same
 bits": two runs of ours were equal bit by bit.
 
-With --device cpu a run has several dtypes and numbers of threads, and decodes: one query. With
---sequences it has packed sequences, too. A timed call is repeated until 20 ms have passed, with warm
+With --decode a run has decodes: one query. With --device cpu it has them by default, and several
+dtypes and numbers of threads. With --sequences it has packed sequences, too. A timed call is repeated until 20 ms have passed, with warm
 caches; a decode runs once, with cold ones.
 Beside each pass stands what nothing but FMA of float32 reaches on as many threads, measured before
 and after it, and beside a decode the rate of copying memory. "MiB beyond" is the peak of memory
@@ -119,13 +119,13 @@ def parse_arguments(arguments):
         "--decode",
         type=int,
         nargs="+",
-        help="CPU only: keys of one query, one number or more; 0: no decodes (default 4096)",
+        help="keys of one query, one number or more; 0: no decodes (default 0; CPU 4096)",
     )
     add(
         "--kv-heads",
         type=int,
         nargs="+",
-        help="CPU only: heads of keys and values that decodes have (default: as many as heads)",
+        help="heads of keys and values that decodes have (default: as many as heads)",
     )
     add(
         "--sequences",
@@ -190,6 +190,7 @@ def fill_defaults(options):
         "warmup": 5,
         "minutes": None,
         "contenders": [name for name in CONTENDERS if name != "math"],
+        "decode": [0],
     }
     on_cpu = options.device == "cpu"
     if on_cpu:
@@ -226,7 +227,7 @@ def check_options(parser, options):
     if options.minutes is not None and not options.minutes > 0:
         parser.error(f"--minutes: {options.minutes}; must be above 0")
     check_cpu_options(parser, options)
-    decodes = options.device == "cpu" and any(options.decode) and "forward" in options.passes
+    decodes = any(options.decode) and "forward" in options.passes
     if not (options.lengths or decodes or options.sequences):
         parser.error("--lengths: none; must have a number where there are no decodes or sequences")
     if options.jobs is not None and not 0 <= options.jobs <= 1024:
@@ -260,16 +261,16 @@ def check_options(parser, options):
 
 def check_cpu_options(parser, options):
     """Leaves the one dtype of a GPU without its list."""
+    for keys in options.decode:
+        if keys < 0:
+            parser.error(f"--decode: {keys}; must not be negative")
+    for kv_heads in options.kv_heads or []:
+        if kv_heads < 1 or options.heads % kv_heads != 0:
+            parser.error(f"--kv-heads: {kv_heads}; must divide --heads {options.heads}")
     if options.device == "cpu":
         for threads in options.threads:
             if not 1 <= threads <= 1024:
                 parser.error(f"--threads: {threads}; must be 1 to 1024")
-        for keys in options.decode:
-            if keys < 0:
-                parser.error(f"--decode: {keys}; must not be negative")
-        for kv_heads in options.kv_heads or []:
-            if kv_heads < 1 or options.heads % kv_heads != 0:
-                parser.error(f"--kv-heads: {kv_heads}; must divide --heads {options.heads}")
         if options.sequences is not None and (
             len(options.sequences) != 2 or min(options.sequences) < 1
         ):
@@ -277,7 +278,7 @@ def check_cpu_options(parser, options):
         if not options.seconds > 0:
             parser.error(f"--seconds: {options.seconds}; must be above 0")
         return
-    for name in ("threads", "decode", "kv_heads", "sequences", "seconds"):
+    for name in ("threads", "sequences", "seconds"):
         if getattr(options, name) is not None:
             parser.error(f"--{name.replace('_', '-')}: is for --device cpu")
     if len(options.dtype) != 1 or options.dtype == ["fp32"]:

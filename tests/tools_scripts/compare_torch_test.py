@@ -539,6 +539,22 @@ class CompiledDefinition(unittest.TestCase):
                 self.assertLess(definition.relative_error(value, expected), 1e-13)
 
 
+class DecodesOnAGpu(unittest.TestCase):
+    """Beside them a plan that does not know the number of queries would have other kernels."""
+
+    def test_the_plan_is_made_for_one_query(self):
+        options = "--device virtual --dims 64 --p 15 --passes forward --contenders math ours"
+        with tempfile.TemporaryDirectory() as folder:
+            more = "--lengths --decode 600 --kv-heads 1".split()
+            code = compare_torch.main(arguments(folder, *options.split(), *more))
+            document, _ = read_results(folder)
+        self.assertEqual(code, 0)
+        self.assertEqual([r["contender"] for r in document["records"]], ["math", "ours-p15"])
+        for record in document["records"]:
+            self.assertEqual((record["num_queries"], record["kv_heads"]), (1, 1))
+            self.assertLess(record["errors"]["o"], 3e-3)
+
+
 class Failures(unittest.TestCase):
     FORWARD = "--device virtual --data gauss --causal no --p 15 --passes forward".split()
 

@@ -88,6 +88,28 @@ def make_cases(dims, lengths, causal, data, heads, tokens):
     ]
 
 
+def shared_heads(options):
+    """Heads of keys that decodes have; None: as many as heads."""
+    wanted = options.kv_heads or [options.heads]
+    return [None if kv_heads == options.heads else kv_heads for kv_heads in wanted]
+
+
+def make_decodes(options):
+    """One query each, with as many batch entries as `tokens` keys are in."""
+    if "forward" not in options.passes:
+        return []
+    return [
+        Case(
+            *(dim, length, max(1, options.tokens // length), options.heads, False, "gauss"),
+            num_queries=1,
+            kv_heads=kv_heads,
+        )
+        for length in filter(None, options.decode)
+        for dim in options.dims
+        for kv_heads in shared_heads(options)
+    ]
+
+
 def all_cpus():
     """How many CPUs this process may run on."""
     return len(os.sched_getaffinity(0))
@@ -129,9 +151,8 @@ def make_cpu_cases(options):
     if "forward" in options.passes:
         for length in filter(None, options.decode):
             for dim in options.dims:
-                for kv_heads in options.kv_heads or [options.heads]:
-                    shared = None if kv_heads == options.heads else kv_heads
-                    cases += variants(dim, length, False, "gauss", 1, shared)
+                for kv_heads in shared_heads(options):
+                    cases += variants(dim, length, False, "gauss", 1, kv_heads)
     if options.sequences:
         cases += sequence_cases(options)
     for length in sorted(options.lengths):

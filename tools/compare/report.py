@@ -147,8 +147,9 @@ def ratio_table(records):
         dtype, threads, num_queries, kv_heads, longest = of_cpu
         label = f"{pass_name} d {dim} {'causal' if causal else 'full'} {length} {data}"
         if on_cpu:
-            label += f" {dtype} {threads} threads" + (" decode" if num_queries else "")
-            label += (f" {kv_heads} kv heads" if kv_heads else "") + (" packed" if longest else "")
+            label += f" {dtype} {threads} threads"
+        label += " decode" if num_queries else ""
+        label += (f" {kv_heads} kv heads" if kv_heads else "") + (" packed" if longest else "")
         rows.append([label] + [number(ratios.get((key, name)), ".2f") for name in names])
     return table(rows)
 

@@ -8,7 +8,7 @@ import time
 import torch
 
 from compare import capi, cpu, definition, machine, plot, report, sequences, timing
-from compare.cases import make_cases, make_cpu_cases
+from compare.cases import make_cases, make_cpu_cases, make_decodes
 from compare.contenders import NotHere, OursContender, PlainContender, SdpaContender
 from compare.flex import FlexContender
 from compare.runner import CaseRun
@@ -26,7 +26,7 @@ PASS_BITS = {
 }
 
 
-CPU_OPTIONS = ("threads", "decode", "kv_heads", "sequences", "seconds")
+CPU_OPTIONS = ("threads", "sequences", "seconds")
 
 
 def now():
@@ -127,12 +127,14 @@ class Session:
         if case.num_queries:
             passes = capi.PASS_FORWARD
         fixed = self.options.fixed_lengths and not case.lengths
+        # Without the number of queries a GPU's plan has the kernels of many.
+        fixed_queries = fixed or case.num_queries and not self.device.on_cpu
         return capi.sized(
             capi.Problem,
             passes=passes,
             dtype=capi.DTYPES[case.dtype or self.options.dtype],
             head_dim=case.dim,
-            seq_q=case.queries() if fixed else 0,
+            seq_q=case.queries() if fixed_queries else 0,
             seq_k=case.length if fixed else 0,
             batch=case.batch,
             heads=case.heads,
@@ -205,7 +207,7 @@ class Session:
         if self.device.on_cpu:
             return make_cpu_cases(options)
         causal = [value == "yes" for value in options.causal]
-        return make_cases(
+        return make_decodes(options) + make_cases(
             options.dims, options.lengths, causal, options.data, options.heads, options.tokens
         )
 
