@@ -50,6 +50,10 @@ Schedule default_of(std::optional<Variant> variant, const Problem& problem, cons
     choose_cpu(schedule, problem, target);
     return schedule;
   }
+  if ((!variant || *variant == Variant::kPortable) && prefers_split_keys(problem)) {
+    choose_split_keys(schedule, problem, target);
+    return schedule;
+  }
   const bool is_hopper = variant
                              ? *variant == Variant::kHopper && hopper_reason(problem, target).ok()
                              : prefers_hopper(schedule, problem, target);
@@ -91,6 +95,10 @@ DqMode default_dq_mode(std::optional<Variant> variant, const Problem& problem, c
 // the stages. The same holds for other fields of Variant::kHopper that depend on tiles.
 void fit_unnamed(Schedule& schedule, const nlohmann::json& json, const Problem& problem,
                  const Target& target) {
+  // Fields that are named may rule out that blocks divide keys, which only the default chose.
+  if (!json.contains("split_keys") && splits_keys(schedule) &&
+      !validate(schedule, problem, target).ok())
+    schedule.split_keys = 0;
   if (schedule.variant != Variant::kHopper) return;
   const auto names = [&](const char* object, const char* field) {
     return json.contains(object) && json[object].contains(field);

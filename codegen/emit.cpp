@@ -220,7 +220,10 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
     out.constant("bool", "kSumsDq", boolean(sums_dq(schedule)));
     if (has_dq_tiles(schedule)) tiling("Dq", schedule.dq);
   } else {
-    out.constant("bool", "kHasPassOne", boolean(has_pass_one(problem)));
+    // Sums are known before weights are made if blocks divide the keys.
+    const bool is_split = splits_keys(schedule);
+    if (is_split) out.constant("int", "kSplitKeys", number(schedule.split_keys));
+    out.constant("bool", "kHasPassOne", boolean(is_split || has_pass_one(problem)));
     out.constant("bool", "kHasPassTwo", boolean(problem.pass != Pass::kRowSums));
     tiling("Forward", schedule.forward);
     out.constant("int", "kBlockDv", number(schedule.block_dv));

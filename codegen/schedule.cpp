@@ -120,6 +120,7 @@ Breach find_breach(const Schedule& schedule, const Problem& problem, const Targe
                   "not allowed with this problem.score, because only the default one's inverse "
                   "says which scores have small weights");
   LSSAR_RETURN_IF_BROKEN(check_epsilon(refuse, schedule, problem));
+  LSSAR_RETURN_IF_BROKEN(check_split_keys(refuse, schedule, problem));
   return schedule.variant == Variant::kHopper ? check_hopper(refuse, schedule, problem, target)
                                               : check_portable(refuse, schedule, problem, target);
 }

@@ -129,12 +129,19 @@ struct Schedule {
   EpsilonFrom epsilon = EpsilonFrom::kX;
   bool skip_tiles = false;
   bool pack_gqa = false;
+  int split_keys = 0;
   HopperOptions hopper;     // used by Variant::kHopper
   CpuOptions cpu;           // used by Variant::kCpu
   int softplus_degree = 4;  // relative errors in docs/math.md
 
   bool operator==(const Schedule&) const = default;
 };
+
+// Whether blocks of the forward divide the keys of few queries among them
+// (templates/decode/scores.cuh).
+inline bool splits_keys(const Schedule& schedule) { return schedule.split_keys != 0; }
+// The most queries of a head that are few.
+inline constexpr int kMostFewQueries = 16;
 
 // Whether the dk/dv kernel sums dq.
 inline bool sums_dq(const Schedule& schedule) { return schedule.dq_mode != DqMode::kSplit; }

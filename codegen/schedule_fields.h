@@ -243,6 +243,15 @@ inline constexpr auto fields_of<Schedule> = std::tuple(
         .text_of(false, "")
         .means("rows of a query tile are queries of all heads that share keys, the heads of a "
                "query side by side"),
+    field("split_keys", &Schedule::split_keys)
+        .whole(0, 4096, 128)
+        .read_by(kReadByForward)
+        .text(" split_keys {}")
+        .text_of(0, "")
+        .no_json_of_default()
+        .means("few queries (`seq_q` 1 to 16): keys of a chunk; blocks divide the chunks among "
+               "them, keep scores in the workspace, and read only the values that have weights; 0: "
+               "a block has all keys of its queries"),
     field("softplus_degree", &Schedule::softplus_degree)
         .whole(kMinSoftplusDegree, kMaxSoftplusDegree)
         .text(" softplus_degree {}")

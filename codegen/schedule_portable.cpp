@@ -93,6 +93,9 @@ Breach check_portable_forward(const Refuse& refuse, const Schedule& schedule,
           "allowed are at most {} for this pass, because o{} is accumulated in registers",
           kMaxAccumulatorCols / (has_x ? 2 : 1), has_x ? " and X" : "");
     });
+  if (splits_keys(schedule))
+    LSSAR_RETURN_IF_BROKEN(check_all_shared(refuse, problem, "forward",
+                                            decode_values_shared_bytes(problem, schedule), target));
   return check_all_shared(refuse, problem, "forward", forward_shared_bytes(problem, schedule),
                           target);
 }
@@ -151,8 +154,8 @@ void choose_portable_forward(Schedule& schedule, const Problem& problem, const T
   // In fp32, and with `invariant`, the forward without X uses the tiles of the forward with X. The
   // order of a row's sums depends on the tiles, and both must give the same bits of o.
   const bool has_tiles_of_x = is_fp32 || problem.invariant;
-  const int accumulated = has_tiles_of_x ? 2 * value_columns(dim_v, limit_with_x)
-                                         : schedule.block_dv * (has_x ? 2 : 1);
+  const int accumulated =
+      has_tiles_of_x ? 2 * value_columns(dim_v, limit_with_x) : schedule.block_dv * (has_x ? 2 : 1);
   const auto is_legal = [&](const Tiling& tiling) {
     schedule.forward = tiling;
     return check_portable_forward(kQuietly, schedule, problem, target).ok();
@@ -172,6 +175,68 @@ void choose_portable_forward(Schedule& schedule, const Problem& problem, const T
   tall.block_rows = 2 * tall.block_rows;
   schedule.forward = first_legal(std::array{tall, schedule.forward}, is_legal);
 }
+
+}  // namespace
+
+bool prefers_split_keys(const Problem& problem) {
+  // With fewer keys the launches take longer than what they spare.
+  constexpr int64_t kLeastKeys = 513;
+  return problem.pass == Pass::kForward && !problem.varlen && !problem.invariant &&
+         problem.seq_q >= 1 && problem.seq_q <= kMostFewQueries &&
+         (problem.seq_k == 0 || problem.seq_k >= kLeastKeys);
+}
+
+void choose_split_keys(Schedule& schedule, const Problem& problem, const Target& target) {
+  choose_portable(schedule, problem, target);
+  const int64_t rows = problem.seq_q * (problem.heads / std::max<int64_t>(problem.kv_heads, 1));
+  const int64_t of_warps = (rows + kWarpRows - 1) / kWarpRows * kWarpRows;
+  // More rows in a block would leave a thread fewer registers than a tile's scores and o need.
+  constexpr int64_t kMostRows = 64;
+  schedule.pack_gqa = true;
+  // What a chunk adds to o is written and read for every row, so more rows want longer chunks.
+  schedule.split_keys = rows <= kWarpRows ? 512 : 1024;
+  constexpr int kMostStages = 4;
+  const Tiling wanted = {static_cast<int>(std::clamp<int64_t>(of_warps, kWarpRows, kMostRows)),
+                         schedule.forward.block_cols, kMostStages, 1};
+  schedule.forward = first_legal(std::array{wanted}, [&](const Tiling& tiling) {
+    schedule.forward = tiling;
+    return check_portable_forward(kQuietly, schedule, problem, target).ok();
+  });
+}
+
+Breach check_split_keys(const Refuse& refuse, const Schedule& schedule, const Problem& problem) {
+  if (!splits_keys(schedule) || problem.pass == Pass::kBackward) return {};
+  constexpr int kLeast = 128, kMost = 4096;
+  const int keys = schedule.split_keys;
+  if (keys < kLeast || keys > kMost || keys % kLeast != 0)
+    return refuse("split_keys", keys, "allowed are 0 and multiples of 128 from 128 to 4096");
+  const auto refuse_with = [&](const auto& what, const char* because) {
+    return refuse("split_keys", keys,
+                  [&] { return fmt::format("allowed is 0 with {}, because {}", what, because); });
+  };
+  if (problem.pass != Pass::kForward)
+    return refuse_with(fmt::format("pass {}", pass_name(problem.pass)),
+                       "only the forward without training has kernels that divide keys");
+  if (schedule.variant != Variant::kPortable)
+    return refuse_with("variant hopper", "only portable kernels divide keys among blocks");
+  if (problem.varlen)
+    return refuse_with("problem.varlen", "sequences of their own lengths have no such kernels");
+  if (problem.invariant)
+    return refuse_with("problem.invariant", "rows of more queries are summed in another order");
+  if (problem.seq_q < 1 || problem.seq_q > kMostFewQueries)
+    return refuse_with(fmt::format("problem.seq_q = {}", problem.seq_q),
+                       "the scores of all rows lie in the workspace; seq_q 1 to 16 may have it");
+  if (!schedule.pack_gqa)
+    return refuse_with("pack_gqa = false", "a block has the queries of all heads that share keys");
+  if (schedule.skip_tiles)
+    return refuse_with("skip_tiles = true", "values without weights are left out in any case");
+  if (keys % schedule.forward.block_cols != 0)
+    return refuse_with(fmt::format("forward.block_cols = {}", schedule.forward.block_cols),
+                       "a chunk has whole tiles");
+  return {};
+}
+
+namespace {
 
 void choose_portable_backward(Schedule& schedule, const Problem& problem, const Target& target) {
   const int dim = padded_dim(problem.head_dim);
@@ -223,7 +288,7 @@ namespace {
 // With problem.invariant: fields that decide the order of sums, or the polynomial of softplus, have
 // their defaults.
 Breach check_portable_order(const Refuse& refuse, const Schedule& schedule, const Problem& problem,
-                   const Target& target) {
+                            const Target& target) {
   const auto check = [&](const char* field, const auto& value, const auto& allowed) {
     return check_fixed(refuse, field, value, allowed);
   };
@@ -234,12 +299,12 @@ Breach check_portable_order(const Refuse& refuse, const Schedule& schedule, cons
   };
   Schedule fixed = schedule;
   choose_portable(fixed, problem, target);
-  LSSAR_RETURN_IF_BROKEN(check("softplus_degree", schedule.softplus_degree,
-                               default_softplus_degree(problem)));
+  LSSAR_RETURN_IF_BROKEN(
+      check("softplus_degree", schedule.softplus_degree, default_softplus_degree(problem)));
   if (problem.pass != Pass::kBackward) {
-    LSSAR_RETURN_IF_BROKEN(
-        check("skip_tiles", std::string_view(schedule.skip_tiles ? "true" : "false"),
-              std::string_view("false")));
+    LSSAR_RETURN_IF_BROKEN(check("skip_tiles",
+                                 std::string_view(schedule.skip_tiles ? "true" : "false"),
+                                 std::string_view("false")));
     return check(kForwardRules.block_cols, schedule.forward.block_cols, fixed.forward.block_cols);
   }
   LSSAR_RETURN_IF_BROKEN(check("dq_mode", std::string_view(enum_name(schedule.dq_mode)),

@@ -36,6 +36,10 @@ inline int hopper_static_shared_bytes(const Problem& problem) {
 }
 
 int forward_shared_bytes(const Problem& problem, const Schedule& schedule);
+// Of the kernels that divide keys (Schedule::split_keys), besides the one of scores, whose tiles are
+// the forward's: templates/decode/values.cuh and outputs.cuh.
+int decode_values_shared_bytes(const Problem& problem, const Schedule& schedule);
+int decode_outputs_shared_bytes(const Problem& problem);
 // Registers per thread that setmaxnreg gives the producer and the consumers. 0 and 0: not used.
 struct RegisterSplit {
   int producer = 0;

@@ -137,6 +137,25 @@ void forward_parts(const Problem& problem, const Schedule& schedule, const Group
 }
 
 template <class Group>
+void decode_values_parts(const Problem& problem, const Schedule& schedule, const Group& group) {
+  constexpr int kKeysPerWord = 8;
+  const Tiling& tiling = schedule.forward;
+  const int warps = tiling.block_rows / kWarpRows;
+  group(tiling.stages, Parts{{"value tile", "a stage of the pipeline",
+                              tile_bytes(problem, tiling.block_cols, schedule.block_dv)}});
+  group(0, Parts{{"live keys", "of the chunk, one after another", schedule.split_keys * 4},
+                 {"words", "of every warp, one for 8 keys: which are live",
+                  warps * schedule.split_keys / kKeysPerWord * 4},
+                 {"count", "of live keys", 16}});
+}
+
+template <class Group>
+void decode_outputs_parts(const Problem& problem, const Group& group) {
+  group(0, Parts{{"sums", "of o, of every warp",
+                  kRowThreads / kWarpThreads * padded_dim(problem.head_dim_v) * 4}});
+}
+
+template <class Group>
 void dkdv_parts(const Problem& problem, const Schedule& schedule, const Group& group) {
   const Tiling& tiling = schedule.dkdv;
   const int dim = padded_dim(problem.head_dim);
@@ -218,6 +237,18 @@ int forward_shared_bytes(const Problem& problem, const Schedule& schedule) {
   return bytes;
 }
 
+int decode_values_shared_bytes(const Problem& problem, const Schedule& schedule) {
+  int bytes = 0;
+  decode_values_parts(problem, schedule, Sum{&bytes});
+  return bytes;
+}
+
+int decode_outputs_shared_bytes(const Problem& problem) {
+  int bytes = 0;
+  decode_outputs_parts(problem, Sum{&bytes});
+  return bytes;
+}
+
 int dkdv_shared_bytes(const Problem& problem, const Schedule& schedule) {
   int bytes = 0;
   dkdv_parts(problem, schedule, Sum{&bytes});
@@ -238,6 +269,12 @@ std::vector<SharedPart> shared_layout(const Problem& problem, const Schedule& sc
   if (entry == "lssar_forward" || entry == "lssar_row_sums" || entry == "lssar_weighted_sum") {
     is_hopper ? hopper_forward_parts(problem, schedule, place)
               : forward_parts(problem, schedule, place);
+  } else if (entry == "lssar_decode_scores") {
+    forward_parts(problem, schedule, place);
+  } else if (entry == "lssar_decode_values") {
+    decode_values_parts(problem, schedule, place);
+  } else if (entry == "lssar_decode_outputs") {
+    decode_outputs_parts(problem, place);
   } else if (entry == "lssar_backward_dkdv") {
     is_hopper ? hopper_dkdv_parts(problem, schedule, place) : dkdv_parts(problem, schedule, place);
   } else if (entry == "lssar_backward_dq" || entry == "lssar_backward_epsilon") {

@@ -31,6 +31,15 @@ Status overflow(const char* what, const Sizes& s) {
       what, s.batch, s.heads, s.kv_heads, s.seq_q, s.seq_k));
 }
 
+// What rows have while blocks divide their keys: DecodeMemory in templates/decode/memory.cuh.
+std::optional<size_t> decode_bytes(const Problem& problem, const Schedule& schedule,
+                                   const Sizes& sizes) {
+  const int64_t keys = schedule.split_keys;
+  const int64_t chunks = sizes.seq_k / keys + (sizes.seq_k % keys != 0);
+  return product({sizes.batch, sizes.heads, sizes.seq_q, chunks,
+                  keys + lssar_constants::kDecodeParts + problem.head_dim_v, 4});
+}
+
 }  // namespace
 
 nlohmann::json to_json(const Sizes& sizes) {
@@ -46,13 +55,15 @@ Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule&
   const bool is_backward = problem.pass == Pass::kBackward;
   const bool is_cpu = schedule.variant == Variant::kCpu;
   const bool has_sums = is_backward && sums_dq(schedule);
+  const bool is_split = problem.pass == Pass::kForward && splits_keys(schedule);
   // cpu_panel_slices multiplies these without a check.
   const auto slices = product({sizes.batch, sizes.kv_heads});
   if (!slices) return overflow("workspace", sizes);
   const int64_t panel_slices = is_cpu ? cpu_panel_slices(problem, schedule, sizes) : 0;
   const auto key_norms =
-      is_cpu ? product({panel_slices, cpu_slice_bytes(problem, schedule, sizes)})
-             : product({sizes.batch, sizes.kv_heads, key_norm_pitch(sizes.seq_k), 4});
+      is_cpu     ? product({panel_slices, cpu_slice_bytes(problem, schedule, sizes)})
+      : is_split ? decode_bytes(problem, schedule, sizes)
+                 : product({sizes.batch, sizes.kv_heads, key_norm_pitch(sizes.seq_k), 4});
   const auto query_norms =
       product({sizes.batch, sizes.heads, sizes.seq_q, is_backward && !is_cpu ? 4 : 0});
   const auto constants = product({sizes.batch, sizes.heads, sizes.seq_q, is_backward ? 32 : 0});
@@ -87,7 +98,9 @@ Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule&
   };
   if (!place(layout.k_inv_norm, *key_norms) || !place(layout.q_inv_norm, *query_norms) ||
       !place(layout.row_constants, *constants) || !place(layout.grad_q_sum, *dq_sum) ||
-      !place(layout.dq_turns, !is_ordered ? 0 : is_cpu ? *turns : *turns + kTicketBytes) ||
+      !place(layout.dq_turns, !is_ordered ? 0
+                              : is_cpu    ? *turns
+                                          : *turns + kTicketBytes) ||
       !place(layout.tickets, takes_tickets(problem, schedule) ? size_t{kTicketBytes} : 0) ||
       !place(layout.sink_terms, *sink_terms) || !place(layout.rotated_q, *rotated_q) ||
       !place(layout.rotated_k, *rotated_k))

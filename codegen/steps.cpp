@@ -150,8 +150,29 @@ std::vector<Step> with_rotations(const Problem& problem, std::vector<Step> steps
   return steps;
 }
 
+// Blocks divide the keys of few queries among them.
+std::vector<Step> decode_steps(const Problem& problem, const Schedule& schedule) {
+  const auto of_chunks = [&](const char* entry, int shared_bytes, const char* call,
+                             const char* shape) {
+    Step step = tile_step(entry, GridRows::kKeys, schedule.forward, shared_bytes, call, shape);
+    step.launch.rows_per_block = schedule.split_keys;
+    return step;
+  };
+  Step outputs = row_step("lssar_decode_outputs", GridRows::kQueries, "decode_outputs");
+  outputs.launch.rows_per_block = 1;
+  outputs.launch.shared_bytes = decode_outputs_shared_bytes(problem);
+  outputs.shared_bytes = "DecodeOutputShape::kSharedBytes";
+  return {of_chunks("lssar_decode_scores", forward_shared_bytes(problem, schedule), "decode_scores",
+                    "ForwardShape"),
+          of_chunks("lssar_decode_values", decode_values_shared_bytes(problem, schedule),
+                    "decode_values", "DecodeValueShape"),
+          outputs};
+}
+
 // The steps after q and k have been rotated.
 std::vector<Step> attention_steps(const Problem& problem, const Schedule& schedule) {
+  if (splits_keys(schedule) && problem.pass == Pass::kForward)
+    return decode_steps(problem, schedule);
   std::vector<Step> steps;
   if (problem.varlen) steps.push_back(order_step());
   steps.push_back(row_step("lssar_key_norms", GridRows::kKeys, "key_norms"));
@@ -202,10 +223,15 @@ std::vector<std::string> template_roots(const Problem& problem, const Schedule& 
       "templates/kernels/params.cuh",
       problem.dtype == DType::kFp32 ? "templates/tile/mma32.cuh" : "templates/tile/mma16.cuh",
       "templates/kernels/key_norms.cuh"};
+  const bool is_decode = splits_keys(schedule) && problem.pass == Pass::kForward;
   if (problem.varlen) roots.push_back("templates/kernels/order_sequences.cuh");
   if (problem.rotary_dim != 0)
     roots.push_back(problem.varlen ? "templates/kernels/rotate_sequences.cuh"
                                    : "templates/kernels/rotate.cuh");
+  if (is_decode) {
+    roots.insert(roots.end(), {"templates/decode/values.cuh", "templates/decode/outputs.cuh"});
+    return roots;
+  }
   if (problem.pass != Pass::kBackward) {
     const bool is_range = is_of_range(problem.pass);
     roots.push_back(schedule.variant == Variant::kHopper ? "templates/kernels/hopper_forward.cuh"

@@ -80,6 +80,13 @@ LSSAR_DEVICE u32 bits_of_float(float x) {
   return result;
 }
 
+// How many bits are set.
+LSSAR_DEVICE int count_bits(u32 bits) {
+  int result;
+  asm("popc.b32 %0, %1;" : "=r"(result) : "r"(bits));
+  return result;
+}
+
 LSSAR_DEVICE u64 multiply_wide(u32 a, u32 b) {
   u64 product;
   asm("mul.wide.u32 %0, %1, %2;" : "=l"(product) : "r"(a), "r"(b));

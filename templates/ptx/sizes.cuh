@@ -15,6 +15,9 @@ inline constexpr int kWarpGroupRows = 64;
 inline constexpr int kRowGroupThreads = 8;
 inline constexpr int kSinkThreads = 256;  // of the kernel that sums sinks' gradients
 
+// Numbers that a chunk of keys has for each row of few queries (decode/memory.cuh).
+inline constexpr int kDecodeParts = 4;
+
 inline constexpr int kSequenceThreads = 512;  // of kernels/order_sequences.cuh
 // Static shared memory of kernels of sequences (tile/sequences.cuh): a block's parameters, its
 // sequence and its number there, rounded up to the alignment of dynamic shared memory.

@@ -31,6 +31,20 @@ LSSAR_DEVICE u32 warp_maximum(u32 value) {
   return result;
 }
 
+// Bit l is the condition of lane l.
+LSSAR_DEVICE u32 warp_ballot(bool condition) {
+  u32 result;
+  asm volatile(
+      "{\n"
+      ".reg .pred in;\n"
+      "setp.ne.u32 in, %1, 0;\n"
+      "vote.sync.ballot.b32 %0, in, 0xffffffff;\n"
+      "}"
+      : "=r"(result)
+      : "r"(static_cast<u32>(condition)));
+  return result;
+}
+
 LSSAR_DEVICE bool warp_all(bool condition) {
   u32 result;
   asm volatile(

@@ -1,0 +1,80 @@
+// What the workspace has of a row while blocks divide its keys (decode/scores.cuh), and how the
+// parts of all chunks are added.
+#pragma once
+
+#include "templates/kernels/params.cuh"
+#include "templates/ptx/sync.cuh"
+#include "templates/tile/fragment.cuh"
+#include "templates/tile/rows.cuh"
+
+namespace lssar_device {
+
+template <class Config>
+LSSAR_DEVICE i64 num_chunks(const AttentionParams& params) {
+  return ceil_div(seq_k<Config>(params), Config::kSplitKeys);
+}
+
+// The numbers that a chunk has for each row.
+enum ChunkPart {
+  kPartSum,      // of activations, or of their magnitudes
+  kPartLargest,  // score, or for the power of the re-weighting activation
+  kPartLowest,   // the same: the largest negative activation
+  kPartDivisor,  // what the chunk adds to the divisor of o
+};
+
+template <class Config>
+struct DecodeMemory {
+  float* scores;   // [chunks, kSplitKeys]: scores, then weights
+  float* parts;    // [kDecodeParts, chunks]
+  float* outputs;  // [chunks, kHeadDimV]: what a chunk adds to o, undivided
+  i64 chunks;
+
+  // `row` counts [batch, heads, seq_q].
+  LSSAR_DEVICE DecodeMemory(const AttentionParams& params, i64 row)
+      : chunks(num_chunks<Config>(params)) {
+    constexpr int kFloats = Config::kSplitKeys + kDecodeParts + Config::kHeadDimV;
+    scores = params.k_inv_norm + row * chunks * kFloats;
+    parts = scores + chunks * Config::kSplitKeys;
+    outputs = parts + chunks * kDecodeParts;
+  }
+
+  LSSAR_DEVICE float* part(ChunkPart which, i64 chunk) const {
+    return parts + which * chunks + chunk;
+  }
+
+  // The largest of all chunks, in every lane of the quad that shares the row. NaN is ignored.
+  LSSAR_DEVICE float largest(ChunkPart which, bool has_row) const {
+    float most = -infinity();
+    if (has_row)
+      for (i64 chunk = lane_index() % 4; chunk < chunks; chunk += 4)
+        most = maximum(most, *part(which, chunk));
+    return quad_maximum(most);
+  }
+
+  // The sum of all chunks, each times `factor_of(chunk)`, by Kahan: sums of 10^6 keys decide on
+  // dead rows. In every lane of the quad.
+  template <class FactorOf>
+  LSSAR_DEVICE float sum(ChunkPart which, bool has_row, const FactorOf& factor_of) const {
+    float total = 0.0f, lost = 0.0f;
+    if (has_row)
+      for (i64 chunk = lane_index() % 4; chunk < chunks; chunk += 4) {
+        const float term = *part(which, chunk) * factor_of(chunk) - lost;
+        const float next = total + term;
+        lost = (next - total) - term;
+        total = next;
+      }
+    return quad_sum(total);
+  }
+};
+
+// Weights of a row below this count as 0, if the row's largest is 1. All of them together then
+// change the row's sum by less than its rounding.
+template <class Config>
+LSSAR_DEVICE float least_weight(float num_keys) {
+  constexpr float kLeast = 1.0f / 16777216.0f, kLeastSum = 1.0f / 4096.0f;
+  if constexpr (Config::kIsFp32) return kLeast / num_keys;
+  const float of_sum = kLeastSum / num_keys;
+  return of_sum < kLeast ? of_sum : kLeast;
+}
+
+}  // namespace lssar_device
