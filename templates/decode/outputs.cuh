@@ -70,7 +70,9 @@ LSSAR_DEVICE void decode_outputs(const AttentionParams& params) {
   }
   if (params.saved_stats == nullptr || thread_index() != 0) return;
   const i64 count = i64{params.batch} * params.heads * queries;
-  params.saved_stats[2 * count + row] = z;
+  // Without a second stage the divisor is r, which the first statistic is.
+  const bool has_r = Config::kIsGeneral && Config::kSecondStage == 0;
+  params.saved_stats[2 * count + row] = has_r && z != 0.0f && !is_nan(z) ? 1.0f : z;
   if (memory.chunks != 0) return;
   params.saved_stats[row] = params.saved_stats[count + row] = 0.0f;
   params.saved_stats[3 * count + row] = 0.0f;

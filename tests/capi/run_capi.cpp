@@ -209,7 +209,7 @@ lssar_sizes to_c(const Sizes& sizes) {
 Result<CapiOutputs> run_capi(lssar_context* context, const Problem& problem, const Sizes& sizes,
                              const CapiInputs& inputs, const CapiOptions& options) {
   lssar_problem c_problem = to_c(problem, options.passes, options.alignment);
-  c_problem.seq_q = options.fixes_lengths ? sizes.seq_q : 0;
+  c_problem.seq_q = options.fixes_lengths || options.fixes_queries ? sizes.seq_q : 0;
   c_problem.seq_k = options.fixes_lengths ? sizes.seq_k : 0;
   lssar_plan_options plan_options = {};
   plan_options.struct_size = sizeof(plan_options);

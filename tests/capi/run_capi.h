@@ -50,6 +50,7 @@ struct CapiOptions {
   uint32_t passes = LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD;
   Layout layout = Layout::kContiguous;
   bool fixes_lengths = false;  // the plan is made for these lengths
+  bool fixes_queries = false;  // and for this number of queries, but for any number of keys
   int32_t alignment = 0;       // as lssar_problem.alignment
   std::string schedule_json;
   bool wants_row_stats = false;  // of forward

@@ -260,7 +260,7 @@ TEST(Schedule, PacksHeadsThatFillEmptyTiles) {
     problem.causal = true;
     problem.pass = pass;
     problem.seq_q = seq_q;
-    problem.seq_k = seq_q == 0 ? 0 : 1000;
+    problem.seq_k = seq_q == 0 ? 0 : 500;
     problem.heads = heads;
     return default_schedule(problem, target(name)).pack_gqa;
   };
@@ -271,6 +271,59 @@ TEST(Schedule, PacksHeadsThatFillEmptyTiles) {
     EXPECT_FALSE(packs(Pass::kForward, 256, 8, name)) << name;
     EXPECT_FALSE(packs(Pass::kBackward, 1, 8, name)) << name;
   }
+}
+
+// The forward alone divides keys among blocks, where few queries see more keys than a chunk has.
+TEST(Schedule, DividesTheKeysOfFewQueries) {
+  const auto split = [](const Problem& problem, const char* name) {
+    return default_schedule(problem, target(name)).split_keys;
+  };
+  for (const char* name : {"sm_80", "sm_90a", "sm_120"}) {
+    Problem problem;
+    problem.seq_q = 1;
+    problem.seq_k = 1000;
+    EXPECT_EQ(split(problem, name), 512) << name;
+    EXPECT_TRUE(validate(default_schedule(problem, target(name)), problem, target(name)).ok());
+    problem.seq_k = 0;
+    EXPECT_EQ(split(problem, name), 512) << name;
+    problem.seq_q = 16;
+    EXPECT_EQ(split(problem, name), 512) << name;
+    problem.heads = 8;  // more rows, of which each has a part of o for every chunk
+    EXPECT_EQ(split(problem, name), 1024) << name;
+    EXPECT_EQ(default_schedule(problem, target(name)).forward.block_rows, 64) << name;
+    for (auto [seq_q, seq_k] : {std::pair<int64_t, int64_t>{17, 1000}, {1, 512}, {0, 1000}}) {
+      problem.seq_q = seq_q;
+      problem.seq_k = seq_k;
+      EXPECT_EQ(split(problem, name), 0) << name << " " << seq_q << "x" << seq_k;
+    }
+    problem.seq_q = 1;
+    problem.seq_k = 1000;
+    for (const Pass pass : {Pass::kForwardTrain, Pass::kBackward, Pass::kRowSums}) {
+      problem.pass = pass;
+      EXPECT_EQ(split(problem, name), 0) << name << " " << pass_name(pass);
+    }
+  }
+  EXPECT_EQ(default_schedule(Problem{.seq_q = 1, .seq_k = 1000}, target("x86-64-v3")).split_keys,
+            0);
+}
+
+// A field that rules it out, and split_keys 0, mean the kernels in which a block has all keys.
+TEST(Schedule, NamedFieldsDecideWhetherKeysAreDivided) {
+  Problem problem;
+  problem.seq_q = 1;
+  problem.seq_k = 1000;
+  const auto split = [&](const char* json) {
+    const auto schedule = schedule_for(problem, target("sm_90a"), nlohmann::json::parse(json));
+    EXPECT_TRUE(schedule.ok() && validate(*schedule, problem, target("sm_90a")).ok()) << json;
+    return schedule.ok() ? schedule->split_keys : -1;
+  };
+  EXPECT_EQ(split("{}"), 512);
+  EXPECT_EQ(split(R"({"forward": {"stages": 2}})"), 512);
+  EXPECT_EQ(split(R"({"split_keys": 256})"), 256);
+  EXPECT_EQ(split(R"({"split_keys": 0})"), 0);
+  EXPECT_EQ(split(R"({"pack_gqa": false})"), 0);
+  EXPECT_EQ(split(R"({"forward": {"block_cols": 48}})"), 0);
+  EXPECT_EQ(split(R"({"variant": "hopper"})"), 0);
 }
 
 TEST(Schedule, MissingFieldsKeepTheDefaults) {
