@@ -2,6 +2,8 @@
 // test that compiles all templates as they are, for every target (nvcc -cubin -I. -x cu this file).
 #pragma once
 
+#include "templates/decode/outputs.cuh"
+#include "templates/decode/values.cuh"
 #include "templates/kernels/backward_dkdv.cuh"
 #include "templates/kernels/backward_dq.cuh"
 #include "templates/kernels/backward_dq_finish.cuh"
@@ -282,6 +284,36 @@ extern "C" __global__ void __launch_bounds__(128) lssar_index_rotary_sequences(
   lssar_device::RotaryParams own;
   if (lssar_device::enter_rotary_sequence<SampleSequences, 1>(own, params))
     lssar_device::rotate<SampleSequences>(own);
+}
+
+// Blocks that divide the keys of few queries.
+template <class Base>
+struct SampleDecode : Base {
+  static constexpr bool kIsTraining = false, kNeedsX = false;
+  static constexpr bool kHasPassOne = true, kDivisorIsSum = false, kPackGqa = true;
+  static constexpr int kSplitKeys = 128;
+};
+template <class Base>
+LSSAR_DEVICE void run_decode(const lssar_device::AttentionParams& params) {
+  lssar_device::decode_scores<SampleDecode<Base>>(params);
+  lssar_device::decode_values<SampleDecode<Base>>(params);
+  lssar_device::decode_outputs<SampleDecode<Base>>(params);
+}
+
+extern "C" __global__ void __launch_bounds__(64)
+    lssar_index_decode(const lssar_device::AttentionParams params) {
+  using lssar_device::SampleFloat, lssar_device::SampleHalf, lssar_device::SampleWindow;
+  run_decode<SampleHalf>(params);
+  run_decode<SampleFloat>(params);
+  run_decode<SampleWindow<SampleHalf>>(params);
+}
+
+extern "C" __global__ void __launch_bounds__(64)
+    lssar_index_general_decode(const lssar_device::AttentionParams params) {
+  run_decode<lssar_device::SampleGeneral<0>>(params);
+  run_decode<lssar_device::SampleGeneral<1>>(params);
+  run_decode<lssar_device::SampleGeneral<2>>(params);
+  run_decode<lssar_device::SampleChanged<lssar_device::SampleGeneral<1>>>(params);
 }
 
 template <int kStage>

@@ -35,7 +35,7 @@ constexpr double kDkdvScaleSlots = 3.6, kDkdvRangeSlots = 1.1, kDqScaleSlots = 2
 constexpr double kConstantSlots = 0.5;
 // Weights through shared memory: the stores; each weight is written and read as rows, at 2 bytes.
 constexpr double kWeightSlots = 0.3, kWeightBytes = 4;
-constexpr double kSkipSlots = 1;     // skip_tiles: a comparison, even if nothing is skipped
+constexpr double kSkipSlots = 1;  // skip_tiles: a comparison, even if nothing is skipped
 // u^(p-1) beside u^p and its rounding (for X), in Hopper's forward and the portable one.
 constexpr double kSlopeSlots = 2.3, kPortableSlopeSlots = 5;
 
@@ -196,6 +196,37 @@ KernelWork forward_work(const WorkContext& c) {
   return work;
 }
 
+// A launch of blocks that divide the keys of few queries: of scores, or of values. Loads take its
+// time. Those of values are taken to read all of them.
+KernelWork decode_work(const WorkContext& c, const char* entry) {
+  constexpr double kScoreBytes = 4;
+  const Schedule& s = c.schedule;
+  const bool is_of_scores = std::string_view(entry) == "lssar_decode_scores";
+  const TileCount whole = forward_tiles(c, s.forward.block_rows, s.forward.block_cols);
+  PerScore sum, weigh, per;
+  count_forward(c, sum, weigh);
+  per = is_of_scores && has_pass_one(c.problem) ? sum : weigh;
+  per.register_products = is_of_scores ? c.d() : c.dv();
+  per.loaded = is_of_scores ? c.d() : c.dv();
+  KernelWork work;
+  work.entry = entry;
+  work.phases = {make_phase(c, per, s.forward, s.forward.block_cols, whole.tiles * c.kv_slices())};
+  work.phases[0].depth = s.forward.stages - 1;
+  const double chunks = std::max(std::ceil(c.seq_k() / s.split_keys), 1.0);
+  set_blocks(whole, c.kv_slices(), work);
+  work.blocks = chunks * c.kv_slices();
+  work.longest = work.shortest = std::max(whole.tiles / chunks, 1.0);
+  set_occupancy(
+      c, s.forward,
+      is_of_scores ? forward_shared_bytes(c.problem, s) : decode_values_shared_bytes(c.problem, s),
+      {forward_accumulators(c.problem, s), 0}, false, work);
+  const double rows = c.slices() * c.seq_q();
+  work.phases[0].amount[static_cast<size_t>(Resource::kDram)] =
+      c.kv_slices() * c.seen_keys() * per.loaded * c.element() +
+      rows * c.seen_keys() * kScoreBytes + rows * chunks * c.dv() * (is_of_scores ? 0 : 4);
+  return work;
+}
+
 KernelWork dkdv_work(const WorkContext& c) {
   const Schedule& s = c.schedule;
   const bool has_sums = sums_dq(s);
@@ -332,6 +363,14 @@ PassWork work_of(const Problem& problem, const Sizes& sizes, const Schedule& sch
     pass.kernels.back().entry = entry;
     add_misses(c, pass.kernels.back(), side_rows, readers);
   };
+  if (problem.pass == Pass::kForward && splits_keys(schedule)) {
+    // Every byte is read once, so nothing that was read before can be missing.
+    pass.kernels.push_back(decode_work(c, "lssar_decode_scores"));
+    pass.kernels.push_back(decode_work(c, "lssar_decode_values"));
+    pass.row_bytes = 0;
+    pass.launches = 3;
+    return pass;
+  }
   if (problem.pass != Pass::kBackward) {
     add(forward_entry(problem.pass), forward_work(c), c.seq_k(),
         schedule.pack_gqa ? 1 : heads_per_kv);
@@ -343,8 +382,8 @@ PassWork work_of(const Problem& problem, const Sizes& sizes, const Schedule& sch
   if (has_epsilon_pass) add("lssar_backward_epsilon", epsilon_work(c), c.seq_k(), heads_per_kv);
   const bool has_sums = sums_dq(schedule);
   if (!has_sums) add("lssar_backward_dq", dq_work(c), c.seq_k(), heads_per_kv);
-  // The rows kernel reads q, g, o, what rounding took from it, and X. The last kernel reads the sums
-  // and q.
+  // The rows kernel reads q, g, o, what rounding took from it, and X. The last kernel reads the
+  // sums and q.
   const double x_row = has_epsilon_pass ? 0 : 2 * c.dv();
   double query_row = key_row + c.dv() * (c.element() + 4) + x_row + 16 + kRowConstantBytes;
   if (has_sums) query_row += 8 * c.d() + 2 * key_row;

@@ -71,8 +71,8 @@ struct DecodeMemory {
 // change the row's sum by less than its rounding.
 template <class Config>
 LSSAR_DEVICE float least_weight(float num_keys) {
-  constexpr float kLeast = 1.0f / 16777216.0f, kLeastSum = 1.0f / 4096.0f;
-  if constexpr (Config::kIsFp32) return kLeast / num_keys;
+  constexpr float kLeast = 1.0f / 16777216.0f;
+  constexpr float kLeastSum = Config::kIsFp32 ? kLeast : 1.0f / 4096.0f;
   const float of_sum = kLeastSum / num_keys;
   return of_sum < kLeast ? of_sum : kLeast;
 }

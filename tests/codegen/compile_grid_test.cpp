@@ -3,12 +3,14 @@
 
 #include <ostream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "codegen/emit.h"
 #include "codegen/launch_step.h"
 #include "codegen/templates.h"
 #include "compile/compiler.h"
+#include "score/score_text.h"
 
 namespace lssar {
 namespace {
@@ -153,6 +155,35 @@ TEST(Sequences, CompileWithoutSpillsAndFit) {
     check_kernel(**compiler, problem, target_from_name(name).value(), DqMode::kSplit);
   problem.pass = Pass::kBackward;
   check_kernel(**compiler, problem, target_from_name("sm_90a").value(), DqMode::kSplit);
+}
+
+// Blocks that divide the keys of few queries: one row, and as many as a block has by default.
+TEST(FewQueries, CompileWithoutSpillsAndFit) {
+  const auto compiler = open_compiler(CompilerChoice::kNvrtc);
+  if (!compiler.ok()) GTEST_SKIP() << compiler.status().to_string();
+  Problem problem;
+  problem.seq_k = 4096;
+  problem.dtype = DType::kBf16;
+  for (const auto& [dim, seq_q, heads] :
+       {std::tuple{64, 1, 1}, {128, 1, 1}, {128, 16, 4}, {256, 8, 8}}) {
+    problem.head_dim = problem.head_dim_v = dim;
+    problem.seq_q = seq_q;
+    problem.heads = heads;
+    for (const char* name : {"sm_80", "sm_90a", "sm_120"})
+      check_kernel(**compiler, problem, target_from_name(name).value(), DqMode::kSplit);
+  }
+  problem.dtype = DType::kFp32;
+  check_kernel(**compiler, problem, target_from_name("sm_80").value(), DqMode::kSplit);
+  problem.dtype = DType::kFp16;
+  problem.head_dim = problem.head_dim_v = 128;
+  for (const char* score : {"softmax,sink=per_head,soft_cap=20,alibi=per_head", "sigmoid",
+                            "softmax,psi=x - b,psi_normalizer=sum_abs"}) {
+    problem.p = 0;
+    problem.score = parse_score(score).value();
+    check_kernel(**compiler, problem, target_from_name("sm_80").value(), DqMode::kSplit);
+    problem.window_left = 100;
+    check_kernel(**compiler, problem, target_from_name("sm_80").value(), DqMode::kSplit);
+  }
 }
 
 std::vector<Setting> settings(std::initializer_list<const char*> targets) {
