@@ -207,6 +207,8 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
   out.constant("bool", "kOrderedDq",
                boolean(problem.pass == Pass::kBackward && schedule.dq_mode == DqMode::kOrdered));
   out.constant("int", "kRowThreads", number(kRowThreads));
+  const bool is_split = problem.pass == Pass::kForward && splits_keys(schedule);
+  out.constant("int", "kSplitKeys", number(is_split ? schedule.split_keys : 0));
   out.constant("bool", "kTakesTickets", boolean(takes_tickets(problem, schedule)));
   if (schedule.variant == Variant::kHopper) write_hopper_constants(out, problem, schedule);
   out.constant("int", "kNumEvaluators", number(num_evaluators(problem, schedule)));
@@ -221,8 +223,6 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
     if (has_dq_tiles(schedule)) tiling("Dq", schedule.dq);
   } else {
     // Sums are known before weights are made if blocks divide the keys.
-    const bool is_split = splits_keys(schedule);
-    if (is_split) out.constant("int", "kSplitKeys", number(schedule.split_keys));
     out.constant("bool", "kHasPassOne", boolean(is_split || has_pass_one(problem)));
     out.constant("bool", "kHasPassTwo", boolean(problem.pass != Pass::kRowSums));
     tiling("Forward", schedule.forward);

@@ -219,11 +219,13 @@ Breach check_split_keys(const Refuse& refuse, const Schedule& schedule, const Pr
                        "only the forward without training has kernels that divide keys");
   if (schedule.variant != Variant::kPortable)
     return refuse_with("variant hopper", "only portable kernels divide keys among blocks");
-  if (problem.varlen)
-    return refuse_with("problem.varlen", "sequences of their own lengths have no such kernels");
+  if (problem.varlen && problem.rotary_dim != 0)
+    return refuse_with("problem.varlen and problem.rotary_dim",
+                       "the workspace is laid out by the longest sequence then, and turned keys "
+                       "by all of them");
   if (problem.invariant)
     return refuse_with("problem.invariant", "rows of more queries are summed in another order");
-  if (problem.seq_q < 1 || problem.seq_q > kMostFewQueries)
+  if (!problem.varlen && (problem.seq_q < 1 || problem.seq_q > kMostFewQueries))
     return refuse_with(fmt::format("problem.seq_q = {}", problem.seq_q),
                        "the scores of all rows lie in the workspace; seq_q 1 to 16 may have it");
   if (!schedule.pack_gqa)

@@ -162,11 +162,15 @@ std::vector<Step> decode_steps(const Problem& problem, const Schedule& schedule)
   outputs.launch.rows_per_block = 1;
   outputs.launch.shared_bytes = decode_outputs_shared_bytes(problem);
   outputs.shared_bytes = "DecodeOutputShape::kSharedBytes";
-  return {of_chunks("lssar_decode_scores", forward_shared_bytes(problem, schedule), "decode_scores",
-                    "ForwardShape"),
-          of_chunks("lssar_decode_values", decode_values_shared_bytes(problem, schedule),
-                    "decode_values", "DecodeValueShape"),
-          outputs};
+  std::vector<Step> steps;
+  if (problem.varlen) steps.push_back(order_step());
+  steps.insert(steps.end(),
+               {of_chunks("lssar_decode_scores", forward_shared_bytes(problem, schedule),
+                          "decode_scores", "ForwardShape"),
+                of_chunks("lssar_decode_values", decode_values_shared_bytes(problem, schedule),
+                          "decode_values", "DecodeValueShape"),
+                outputs});
+  return steps;
 }
 
 // The steps after q and k have been rotated.

@@ -41,8 +41,11 @@ Tables tables_of(const Sizes& sizes) {
 // The sizes of a call with the workspace of all sequences, as set_sequence
 // (templates/tile/sequences.cuh) divides it: every sequence may round its keys, and its tiles of
 // queries, up.
-Sizes workspace_sizes(const Schedule& schedule, const Sizes& sizes, int64_t total_q,
-                      int64_t total_k) {
+Sizes workspace_sizes(const Problem& problem, const Schedule& schedule, const Sizes& sizes,
+                      int64_t total_q, int64_t total_k) {
+  // Every row of few queries has room for the keys of the longest sequence.
+  if (splits_keys(schedule) && problem.pass == Pass::kForward)
+    return {1, sizes.heads, sizes.kv_heads, total_q, sizes.seq_k};
   const int64_t tile_q = schedule.dkdv.block_cols;
   return {1, sizes.heads, sizes.kv_heads, total_q + sizes.batch * tile_q,
           total_k + sizes.batch * key_norm_pitch(1)};
@@ -50,7 +53,8 @@ Sizes workspace_sizes(const Schedule& schedule, const Sizes& sizes, int64_t tota
 
 Result<WorkspaceLayout> layout_of(const Problem& problem, const Schedule& schedule,
                                   const Sizes& sizes, int64_t total_q, int64_t total_k) {
-  return workspace_layout(problem, schedule, workspace_sizes(schedule, sizes, total_q, total_k));
+  return workspace_layout(problem, schedule,
+                          workspace_sizes(problem, schedule, sizes, total_q, total_k));
 }
 
 SequenceLaunch sequence_launch(const LaunchStep& step, const Sizes& sizes) {
@@ -153,8 +157,8 @@ class DeviceSequences {
   Status encode_maps(Device& device, size_t i) {
     const Tensors tensors = read_tensors();
     const Sizes sizes =
-        workspace_sizes(call_.schedule, call_.sizes, shapes_.batch_q * shapes_.rows_q,
-                        shapes_.batch_k * shapes_.rows_k);
+        workspace_sizes(call_.problem, call_.schedule, call_.sizes,
+                        shapes_.batch_q * shapes_.rows_q, shapes_.batch_k * shapes_.rows_k);
     const CheckedCall read = call_of(tensors);
     const CheckedCall call = {read.problem, sizes, tensors, read.workspace, layout_};
     if (!steps_[i].maps.empty()) maps_[i] = {};

@@ -73,6 +73,7 @@ struct SampleConfig : SampleFunctions {
   static constexpr float kCutWeight = 0.5f, kMostWeight = 0.75f;
   static constexpr bool kPackGqa = kSums, kStoresByTma = false;
   static constexpr bool kSkipTiles = false;
+  static constexpr int kSplitKeys = 0;
   static constexpr bool kSplitDkdv = false;
   static constexpr bool kSumsDq = kSums, kOrderedDq = kSums;
   static constexpr int kDqBlockRows = 32, kDqBlockCols = 16, kDqStages = 3;
@@ -306,6 +307,14 @@ extern "C" __global__ void __launch_bounds__(64)
   run_decode<SampleHalf>(params);
   run_decode<SampleFloat>(params);
   run_decode<SampleWindow<SampleHalf>>(params);
+}
+
+extern "C" __global__ void __launch_bounds__(64)
+    lssar_index_sequences_decode(const LSSAR_GRID_CONSTANT lssar_device::SequencesParams params) {
+  using lssar_device::SampleSequences;
+  __shared__ lssar_device::AttentionParams own;
+  if (lssar_device::enter_sequence<SampleDecode<SampleSequences>, 1, false, true>(own, params))
+    run_decode<SampleSequences>(own);
 }
 
 extern "C" __global__ void __launch_bounds__(64)

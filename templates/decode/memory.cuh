@@ -32,8 +32,7 @@ struct DecodeMemory {
   // `row` counts [batch, heads, seq_q].
   LSSAR_DEVICE DecodeMemory(const AttentionParams& params, i64 row)
       : chunks(num_chunks<Config>(params)) {
-    constexpr int kFloats = Config::kSplitKeys + kDecodeParts + Config::kHeadDimV;
-    scores = params.k_inv_norm + row * chunks * kFloats;
+    scores = params.k_inv_norm + row * decode_row_floats<Config>(seq_k<Config>(params));
     parts = scores + chunks * Config::kSplitKeys;
     outputs = parts + chunks * kDecodeParts;
   }

@@ -28,6 +28,14 @@ LSSAR_DEVICE i64 key_norm_pitch(const AttentionParams& params) {
   return (seq_k<Config>(params) + 3) / 4 * 4;
 }
 
+// kSplitKeys: the floats that a row of few queries has in the workspace, if it may see `keys` keys
+// (decode/memory.cuh).
+template <class Config>
+LSSAR_DEVICE i64 decode_row_floats(i64 keys) {
+  return (keys + Config::kSplitKeys - 1) / Config::kSplitKeys *
+         (Config::kSplitKeys + kDecodeParts + Config::kHeadDimV);
+}
+
 // N_i: row i sees keys j < N_i. Rows outside the problem see none.
 //
 // For a range of keys, N_i counts all keys. With a window it also says which keys these are.

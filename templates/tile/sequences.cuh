@@ -78,7 +78,10 @@ LSSAR_DEVICE void set_sequence(AttentionParams& own, const SequencesParams& all,
   own.grad_q_sum += rows_before * Config::kHeadDim;
   own.sink_terms += rows_before * 2;
   // Each sequence rounds the norms of a head, and the turns, up to whole groups.
-  own.k_inv_norm += (k.before / 4 + b) * 4 * own.kv_heads;
+  if constexpr (Config::kSplitKeys == 0)
+    own.k_inv_norm += (k.before / 4 + b) * 4 * own.kv_heads;
+  else
+    own.k_inv_norm += rows_before * decode_row_floats<Config>(all.attention.seq_k);
   if constexpr (Config::kOrderedDq)
     own.dq_turns += DqTurns<Config>::before_sequence(q.before, b, own.heads);
 }

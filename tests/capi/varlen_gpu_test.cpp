@@ -46,6 +46,61 @@ TEST(VarlenGpu, CausalSequencesAreRight) {
   check(context.get(), c);
 }
 
+// Caches of different lengths, whose keys blocks divide among them: a chunk has 128 keys.
+VarlenCase decode_case(DType dtype) {
+  VarlenCase c = packed_case(dtype, true);
+  c.alignment = 16;
+  c.is_forward_alone = true;
+  c.schedule_json = R"({"variant": "portable", "pack_gqa": true, "split_keys": 128})";
+  c.q.lengths = {1, 5, 0, 16, 2, 1, 3};
+  c.k.lengths = {300, 128, 9, 129, 0, 1, 509};
+  return c;
+}
+
+TEST(VarlenGpu, BlocksDivideTheKeysOfCaches) {
+  for (const char* target : {"sm_80", "sm_90a"}) {
+    const ContextPtr context = strict_context(target);
+    ASSERT_NE(context, nullptr);
+    for (const DType dtype : {DType::kBf16, DType::kFp32}) {
+      VarlenCase c = decode_case(dtype);
+      check(context.get(), c);
+      c.k.is_packed = false;  // padded caches
+      c.k.rows = {520, 520, 520, 520, 520, 520, 520};
+      check(context.get(), c);
+      c.q.is_packed = false;
+      c.q.rows = Lengths(7, 16);
+      check(context.get(), c);
+      c.problem.window_left = 150;
+      c.problem.window_sinks = 3;
+      check(context.get(), c);
+      c.q = c.k = {};
+      check(context.get(), c);
+    }
+    VarlenCase c = decode_case(DType::kBf16);
+    c.problem.score = parse_score("softmax,sink=per_head").value();
+    c.problem.p = 0;
+    check(context.get(), c);
+  }
+}
+
+// Turned keys lie in the workspace, which has room for all sequences at once only.
+TEST(VarlenGpu, BlocksDoNotDivideTurnedKeys) {
+  const ContextPtr context = strict_context("sm_80");
+  ASSERT_NE(context, nullptr);
+  VarlenCase c = decode_case(DType::kBf16);
+  c.problem.rotary_dim = 32;
+  const lssar_problem problem = varlen_problem(c);
+  lssar_plan_options options = {};
+  options.struct_size = sizeof(options);
+  options.schedule_json = c.schedule_json;
+  lssar_plan* plan = nullptr;
+  EXPECT_EQ(lssar_plan_create(context.get(), &problem, &options, &plan),
+            LSSAR_STATUS_INVALID_ARGUMENT);
+  EXPECT_THAT(
+      lssar_last_error_detail(),
+      HasSubstr("split_keys = 128: allowed is 0 with problem.varlen and problem.rotary_dim"));
+}
+
 // A sequence's window is that of its own positions: short ones see all of their keys.
 TEST(VarlenGpu, WindowsAreThoseOfEachSequence) {
   const ContextPtr context = strict_context("sm_80");
