@@ -39,9 +39,10 @@ bool leaves_tiles_empty(const Schedule& schedule, const Problem& problem) {
 }
 
 // The default of `variant`, even if the problem prefers the other one. Without a variant, the
-// default of the one that the problem prefers.
+// default of the one that the problem prefers. `wants_split_keys`: blocks divide the keys, whatever
+// the problem prefers.
 Schedule default_of(std::optional<Variant> variant, const Problem& problem, const Target& target,
-                    DqMode dq_mode, EpsilonFrom epsilon) {
+                    DqMode dq_mode, EpsilonFrom epsilon, bool wants_split_keys = false) {
   const bool has_no_x = is_general(problem) && needs_epsilon(problem);
   if (has_no_x && (problem.pass == Pass::kForwardTrain || problem.pass == Pass::kBackward))
     epsilon = EpsilonFrom::kPass;
@@ -50,7 +51,8 @@ Schedule default_of(std::optional<Variant> variant, const Problem& problem, cons
     choose_cpu(schedule, problem, target);
     return schedule;
   }
-  if ((!variant || *variant == Variant::kPortable) && prefers_split_keys(problem)) {
+  const bool may_split = !variant || *variant == Variant::kPortable;
+  if (may_split && (wants_split_keys || prefers_split_keys(problem))) {
     choose_split_keys(schedule, problem, target);
     return schedule;
   }
@@ -146,10 +148,11 @@ Result<Schedule> schedule_for(const Problem& problem, const Target& target,
   LSSAR_ASSIGN_OR_RETURN(const Schedule given, schedule_from_json(json, Schedule{}));
   std::optional<Variant> variant;
   if (json.contains("variant")) variant = given.variant;
+  const bool wants_split_keys = splits_keys(given) && problem.pass == Pass::kForward;
   const auto with_mode = [&](DqMode mode) -> Result<Schedule> {
-    LSSAR_ASSIGN_OR_RETURN(
-        Schedule schedule,
-        schedule_from_json(json, default_of(variant, problem, target, mode, given.epsilon)));
+    LSSAR_ASSIGN_OR_RETURN(Schedule schedule,
+                           schedule_from_json(json, default_of(variant, problem, target, mode,
+                                                               given.epsilon, wants_split_keys)));
     fit_unnamed(schedule, json, problem, target);
     return schedule;
   };

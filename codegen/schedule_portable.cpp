@@ -188,7 +188,8 @@ bool prefers_split_keys(const Problem& problem) {
 
 void choose_split_keys(Schedule& schedule, const Problem& problem, const Target& target) {
   choose_portable(schedule, problem, target);
-  const int64_t rows = problem.seq_q * (problem.heads / std::max<int64_t>(problem.kv_heads, 1));
+  const int64_t rows = std::max<int64_t>(problem.seq_q, 1) *
+                       (problem.heads / std::max<int64_t>(problem.kv_heads, 1));
   const int64_t of_warps = (rows + kWarpRows - 1) / kWarpRows * kWarpRows;
   // More rows in a block would leave a thread fewer registers than a tile's scores and o need.
   constexpr int64_t kMostRows = 64;

@@ -170,7 +170,9 @@ class Signature:
         self._passes = {}  # by pass, and whether every pointer and stride is aligned
 
     def plan(self, training, alignment):
-        return _plans.plan(self.device_type, self.ordinal, (training, *self._problem, alignment))
+        few = 0 if training else _plans.few_queries(*self.sizes[3:])
+        key = (training, *self._problem, alignment)
+        return _plans.plan(self.device_type, self.ordinal, key, few)
 
     def stream(self):
         return current_stream(self.device_type, self.ordinal)

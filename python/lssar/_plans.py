@@ -20,17 +20,22 @@ _ALIGNMENT = 16
 
 
 class Plan:
-    """Kernels for one problem and any sizes."""
+    """Kernels for one problem and any sizes. `schedule`: JSON, or None for the library's choice."""
 
-    def __init__(self, context, problem):
+    def __init__(self, context, problem, schedule=None):
         self._library = library()
         self._lock = threading.Lock()
         self.prepared = False
         self.is_for_cpu_device = context.kind == _structs.DEVICE_CPU
         handle = ctypes.c_void_p()
+        options = None
+        if schedule is not None:
+            options = ctypes.byref(
+                _structs.sized(_structs.PlanOptions, schedule_json=schedule.encode())
+            )
         self._library.check(
             self._library.plan_create(
-                context.handle, ctypes.byref(problem), None, ctypes.byref(handle)
+                context.handle, ctypes.byref(problem), options, ctypes.byref(handle)
             )
         )
         self.handle = handle.value
@@ -100,19 +105,34 @@ class Context:
             self._library.context_create(ctypes.byref(options), ctypes.byref(self.handle))
         )
 
-    def plan(self, key):
+    def plan(self, key, few_queries=0):
         """The plan of key = (training, dtype, head_dim, head_dim_v, heads, kv_heads, causal, p,
         offset, score, alignment), and behind it for calls of sequences True, the window, whether it
         is invariant, and the dimension and the order of rotary positions; dtype one of
-        _structs.DTYPE_*, score and window as _rules.score_of and window_of say; not prepared."""
-        plan = self._plans.get(key)
+        _structs.DTYPE_*, score and window as _rules.score_of and window_of say; not prepared.
+
+        few_queries: on a GPU, a plan for calls with so few queries that blocks divide the keys. For
+        sequences any number but 0 says so."""
+        if self.kind == _structs.DEVICE_CPU:
+            few_queries = 0  # the plan for any lengths has kernels for them
+        which = (key, few_queries)
+        plan = self._plans.get(which)
         if plan is None:
             with self._lock:
-                plan = self._plans.get(key)
+                plan = self._plans.get(which)
                 if plan is None:
-                    plan = Plan(self, _problem(*key))
-                    self._plans[key] = plan
+                    plan = self._new_plan(key, few_queries)
+                    self._plans[which] = plan
         return plan
+
+    def _new_plan(self, key, few_queries):
+        problem = _problem(*key)
+        if few_queries == 0:
+            return Plan(self, problem)
+        if problem.varlen:
+            return Plan(self, problem, '{"split_keys": 512}')
+        problem.seq_q = few_queries
+        return Plan(self, problem)
 
     def info(self):
         info = _structs.sized(_structs.ContextInfo)
@@ -232,11 +252,17 @@ def context(kind, ordinal=0):
     return found
 
 
-def plan(device_type, ordinal, key):
-    """The plan of Context.plan's key, not prepared. `device_type`: the tensors', "cpu" or "cuda"."""
+def few_queries(seq_q, seq_k):
+    """seq_q, if blocks of a GPU divide the keys of so few queries, as the library's default does for
+    these lengths; else 0."""
+    return seq_q if 1 <= seq_q <= 16 and seq_k > 512 else 0
+
+
+def plan(device_type, ordinal, key, few_queries=0):
+    """The plan of Context.plan, not prepared. `device_type`: the tensors', "cpu" or "cuda"."""
     if device_type != "cpu":
-        return context(device_type, ordinal).plan(key)
-    return context(_kind_for_cpu(key)).plan(key)
+        return context(device_type, ordinal).plan(key, few_queries)
+    return context(_kind_for_cpu(key)).plan(key, few_queries)
 
 
 def info_for_cpu():

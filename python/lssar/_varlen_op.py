@@ -114,6 +114,15 @@ def _keys_in_use(plan, k, used):
     return min(int(used.clamp(min=0).sum()), _rows(k))
 
 
+def _few_queries(lengths, varlen, options):
+    """How many queries a call has, if these are few beside its keys, as in decoding; else 0. For
+    sequences 1 stands for any number."""
+    few = 0 if options.invariant else _plans.few_queries(lengths.max_q, lengths.max_k)
+    if not varlen:
+        return few
+    return 0 if lengths.cos is not None else min(few, 1)
+
+
 def _run(name, q, k, v, lengths, options, sink, saved=None, **more):
     """Runs one pass and returns what it saved, or `saved`.
 
@@ -125,7 +134,8 @@ def _run(name, q, k, v, lengths, options, sink, saved=None, **more):
     key += (options.invariant,)
     if lengths.cos is not None:
         key += (2 * lengths.cos.shape[1], options.rotary_interleaved)
-    plan = _plans.plan(q.device.type, q.device.index or 0, key)
+    few = _few_queries(lengths, varlen, options) if name == "forward" else 0
+    plan = _plans.plan(q.device.type, q.device.index or 0, key, few)
     _launch.prepare(plan, q.device.type)
     sizes = (lengths.batch, q.shape[-2], k.shape[-2], lengths.max_q, lengths.max_k)
     totals = (_rows(q), _rows(k)) if varlen else (0, 0)

@@ -9,14 +9,17 @@
 namespace lssar_device {
 
 template <class Config>
-struct GeneralDecodeRows : GeneralRows<Config> {
+struct GeneralDecodeRows : KeptRows<Config, GeneralRows<Config>> {
+  using Kept = KeptRows<Config, GeneralRows<Config>>;
   using Rows = GeneralRows<Config>;
+  using Kept::has;
+  using Kept::least;
+  using Kept::memory;
   using Rows::highest;
   using Rows::largest_score;
   using Rows::lowest;
   using Rows::normalizer;
   using Rows::range;
-  using Rows::row;
   using Rows::sum;
   using Rows::visible;
   static constexpr int kTiles = Config::kForwardBlockCols / kTileCols;
@@ -26,15 +29,6 @@ struct GeneralDecodeRows : GeneralRows<Config> {
       Config::kSecondStage == 1 || (Config::kIsExponential && Config::kSecondStage == 0);
 
   AlibiRows alibi;  // kHasAlibi
-  float least[2];   // lower weights count as 0
-
-  LSSAR_DEVICE bool has(const AttentionParams& params, int half) const {
-    return row[half] < seq_q<Config>(params);
-  }
-  LSSAR_DEVICE DecodeMemory<Config> memory(const AttentionParams& params, const BlockPlace& place,
-                                           int half) const {
-    return {params, this->saved_index(params, place, half)};
-  }
 
   LSSAR_DEVICE void start(const AttentionParams& params, const BlockPlace& place) {
     this->clear();

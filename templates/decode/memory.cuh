@@ -66,6 +66,20 @@ struct DecodeMemory {
   }
 };
 
+// A lane's two rows, and their memory. `Rows`: those of a forward.
+template <class Config, class Rows>
+struct KeptRows : Rows {
+  float least[2];  // lower weights count as 0
+
+  LSSAR_DEVICE bool has(const AttentionParams& params, int half) const {
+    return this->row[half] < seq_q<Config>(params);
+  }
+  LSSAR_DEVICE DecodeMemory<Config> memory(const AttentionParams& params, const BlockPlace& place,
+                                           int half) const {
+    return {params, this->saved_index(params, place, half)};
+  }
+};
+
 // Weights of a row below this count as 0, if the row's largest is 1. All of them together then
 // change the row's sum by less than its rounding.
 template <class Config>

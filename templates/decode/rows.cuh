@@ -8,26 +8,20 @@
 namespace lssar_device {
 
 template <class Config>
-struct DecodeRows : ForwardRows<Config> {
+struct DecodeRows : KeptRows<Config, ForwardRows<Config>> {
+  using Kept = KeptRows<Config, ForwardRows<Config>>;
   using Rows = ForwardRows<Config>;
+  using Kept::has;
+  using Kept::least;
+  using Kept::memory;
   using Rows::largest_score;
   using Rows::m;
-  using Rows::row;
   using Rows::scale;
   using Rows::sum;
   using Rows::visible;
   static constexpr int kTiles = Config::kForwardBlockCols / kTileCols;
 
   PassOneSums<Config, kTiles> sums;
-  float least[2];  // lower weights count as 0
-
-  LSSAR_DEVICE bool has(const AttentionParams& params, int half) const {
-    return row[half] < seq_q<Config>(params);
-  }
-  LSSAR_DEVICE DecodeMemory<Config> memory(const AttentionParams& params, const BlockPlace& place,
-                                           int half) const {
-    return {params, this->saved_index(params, place, half)};
-  }
 
   LSSAR_DEVICE void start(const AttentionParams& params, const BlockPlace& place) {
     sums = PassOneSums<Config, kTiles>();

@@ -26,6 +26,15 @@ struct DecodeValueShape {
   static_assert(Config::kSplitKeys % kWarpThreads == 0, "a lane lists one key at a time");
 };
 
+// Copies 16 bytes to shared memory; zeros if they are not valid.
+template <bool kAligned, class T>
+LSSAR_DEVICE void load_vector(u32 to, const T* from, bool valid) {
+  if constexpr (kAligned) return copy_async_16(to, from, valid);
+  u32 vector[4];
+  gather_vector(vector, from, valid);
+  store_shared(to, vector);
+}
+
 // The values of the listed keys, a tile at a time: for each block of columns once.
 template <class Config>
 struct DecodeValueLoader {
@@ -59,13 +68,7 @@ struct DecodeValueLoader {
         load_shared(key, list + (first + row) * 4);
         from += key * value_stride + first_col + col;
       }
-      if constexpr (Config::kIsAligned) {
-        copy_async_16(tile.address(row, col), from, valid);
-      } else {
-        u32 vector[4];
-        gather_vector(vector, from, valid);
-        store_shared(tile.address(row, col), vector);
-      }
+      load_vector<Config::kIsAligned>(tile.address(row, col), from, valid);
     }
     first += Shape::kBlockCols;
     if (first >= count) {
@@ -244,9 +247,9 @@ struct DecodeValues : DecodeBlock<Config> {
         for (int part = 0; part < num_parts; ++part) {
           typename Mma::template Operand<kKeyMmaTiles> weights;
           Mma::round(weights, s);
+          Mma::multiply(o, weights, values);
           if constexpr (Config::kDivisorSum == 1) sums.add(weights);
           if constexpr (Config::kDivisorSum == 2) sums.add_magnitudes(weights);
-          Mma::multiply(o, weights, values);
           Mma::subtract(s, weights);
         }
       }

@@ -51,7 +51,7 @@ VarlenCase decode_case(DType dtype) {
   VarlenCase c = packed_case(dtype, true);
   c.alignment = 16;
   c.is_forward_alone = true;
-  c.schedule_json = R"({"variant": "portable", "pack_gqa": true, "split_keys": 128})";
+  c.schedule_json = R"({"split_keys": 128})";
   c.q.lengths = {1, 5, 0, 16, 2, 1, 3};
   c.k.lengths = {300, 128, 9, 129, 0, 1, 509};
   return c;

@@ -326,6 +326,13 @@ TEST(Schedule, NamedFieldsDecideWhetherKeysAreDivided) {
   EXPECT_EQ(split(R"({"pack_gqa": false})"), 0);
   EXPECT_EQ(split(R"({"forward": {"block_cols": 48}})"), 0);
   EXPECT_EQ(split(R"({"variant": "hopper"})"), 0);
+  // With lengths that a call gives, only the schedule says so. The other fields follow it.
+  problem.varlen = true;
+  problem.seq_q = problem.seq_k = 0;
+  problem.heads = 40;
+  EXPECT_EQ(split("{}"), 0);
+  EXPECT_EQ(split(R"({"split_keys": 512})"), 512);
+  EXPECT_EQ(schedule_for(problem, target("sm_90a"), {{"split_keys", 512}})->forward.block_rows, 48);
 }
 
 TEST(Schedule, MissingFieldsKeepTheDefaults) {
