@@ -26,6 +26,7 @@ bool hopper_dq(const Scope& s) { return s.is_hopper() && has_dq_kernel(s); }
 bool hopper_dq_tiles(const Scope& s) { return s.is_hopper() && has_tiles_of_dq(s); }
 bool portable(const Scope& s) { return gpu(s) && !s.is_hopper(); }
 bool portable_forward(const Scope& s) { return portable(s) && !s.is_backward(); }
+bool divides_keys(const Scope& s) { return portable_forward(s) && splits_keys(s.schedule); }
 bool portable_dkdv(const Scope& s) { return portable(s) && s.is_backward(); }
 bool portable_dq_tiles(const Scope& s) { return portable(s) && has_tiles_of_dq(s); }
 // Elsewhere there is nothing to search: X costs the forward for training one product, and a pass
@@ -221,6 +222,9 @@ std::vector<DimensionRow> make_rows() {
       row("forward.min_blocks", Level::kBlock, {1, 2, 3, 4},
           "blocks per SM that registers must be left for: latency hidden by other blocks",
           portable_forward),
+      row("split_keys", Level::kBlock, {256, 512, 1024, 2048},
+          "keys of a chunk: few give every SM a block, many have fewer parts of o to write and add",
+          divides_keys),
       row("block_dv", Level::kBlock, {},
           "columns of o at a time: fewer leave registers for wider tiles, and repeat pass 2",
           forward_apart, block_dvs),

@@ -284,6 +284,23 @@ TEST(SearchSpace, HeadsThatShareKeysMayBePacked) {
     EXPECT_FALSE(algorithm.schedule.pack_gqa) << algorithm.name;
 }
 
+// Chunks of few queries' keys are searched, and beside them the kernels in which a block has all.
+TEST(SearchSpace, KeysOfFewQueriesMayBeDivided) {
+  Case c = make_case(Pass::kForward, 64, "sm_90a");
+  c.problem.seq_q = 1;
+  c.problem.seq_k = 4096;
+  c.problem.heads = 8;
+  const SearchSpace space = c.space();
+  const Algorithm* split = algorithm_named(space, "portable, heads packed");
+  ASSERT_NE(split, nullptr);
+  EXPECT_NE(dimension_named(split->block, "split_keys"), nullptr);
+  EXPECT_EQ(split->schedule.split_keys, 512);
+  const Algorithm* whole = algorithm_named(space, "hopper, persistent, heads packed");
+  ASSERT_NE(whole, nullptr);
+  EXPECT_EQ(dimension_named(whole->block, "split_keys"), nullptr);
+  EXPECT_EQ(whole->schedule.split_keys, 0);
+}
+
 TEST(SearchSpace, SaysWhatIsExcludedAndWhy) {
   const SearchSpace ampere = make_case(Pass::kForward, 64, "sm_80").space();
   ASSERT_EQ(ampere.excluded.size(), 1u);
