@@ -141,8 +141,9 @@ void decode_values_parts(const Problem& problem, const Schedule& schedule, const
   constexpr int kKeysPerWord = 8;
   const Tiling& tiling = schedule.forward;
   const int warps = tiling.block_rows / kWarpRows;
-  group(tiling.stages, Parts{{"value tile", "a stage of the pipeline",
-                              tile_bytes(problem, tiling.block_cols, schedule.block_dv)}});
+  group(std::min(tiling.stages, lssar_constants::kDecodeValueStages),
+        Parts{{"value tile", "a stage of the pipeline",
+               tile_bytes(problem, tiling.block_cols, schedule.block_dv)}});
   group(0, Parts{{"live keys", "of the chunk, one after another", schedule.split_keys * 4},
                  {"words", "of every warp, one for 8 keys: which are live",
                   warps * schedule.split_keys / kKeysPerWord * 4},

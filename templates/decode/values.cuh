@@ -5,8 +5,10 @@
 // time. A row of values is a whole number of memory sectors, so leaving rows out costs nothing
 // where most keys are listed.
 //
-// Shared memory: kForwardStages tiles of values, the list, a word for every 8 keys of each warp,
-// the list's length.
+// Shared memory: tiles of values, the list, a word for every 8 keys of each warp, the list's
+// length.
+//
+// Few tiles, because a block mostly has one or two, and more blocks hide what each one waits for.
 #pragma once
 
 #include "templates/decode/scores.cuh"
@@ -19,7 +21,9 @@ struct DecodeValueShape {
   static constexpr int kKeysPerWord = 8;
   static constexpr int kWarps = Forward::kThreads / kWarpThreads;
   static constexpr int kWords = Config::kSplitKeys / kKeysPerWord;
-  static constexpr int kListOffset = Config::kForwardStages * Forward::ValueTile::kBytes;
+  static constexpr int kStages =
+      Config::kForwardStages < kDecodeValueStages ? Config::kForwardStages : kDecodeValueStages;
+  static constexpr int kListOffset = kStages * Forward::ValueTile::kBytes;
   static constexpr int kWordsOffset = kListOffset + Config::kSplitKeys * 4;
   static constexpr int kCountOffset = kWordsOffset + kWarps * kWords * 4;
   static constexpr int kSharedBytes = kCountOffset + kVectorBytes;
@@ -92,7 +96,7 @@ struct DecodeValues : DecodeBlock<Config> {
   using typename Base::Mma;
   using typename Base::Scores;
   using Columns = Fragment<Shape::kBlockDv / kTileCols>;
-  using Ring = Pipeline<Config::kForwardStages, DecodeValueLoader<Config>>;
+  using Ring = Pipeline<ValueShape::kStages, DecodeValueLoader<Config>>;
 
   u32 shared;
 
@@ -121,6 +125,21 @@ struct DecodeValues : DecodeBlock<Config> {
     return live;
   }
 
+  LSSAR_DEVICE void load_scores(Scores& s, int tile, const bool (&has_row)[2]) const {
+    s.clear();
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      if (!has_row[half]) continue;
+      const float* const from =
+          scores_of(half) + (this->first_key(tile) - chunk * Config::kSplitKeys);
+#pragma unroll
+      for (int n = 0; n < kKeyMmaTiles; ++n) {
+        s.at[n][2 * half] = from[fragment_col(n)];
+        s.at[n][2 * half + 1] = from[fragment_col(n) + 1];
+      }
+    }
+  }
+
   // Scores -> weights in the workspace, and the words of the warp's live keys.
   LSSAR_DEVICE void weigh_chunk() {
     for (int word = lane_index(); word < ValueShape::kWords; word += kWarpThreads)
@@ -128,22 +147,14 @@ struct DecodeValues : DecodeBlock<Config> {
     warp_barrier();
     const ChunkTiles tiles = this->chunk_tiles();
     const bool has_row[2] = {rows.has(params, 0), rows.has(params, 1)};
+    Scores next;  // loaded while a tile is weighed
+    if (tiles.begin < tiles.end) load_scores(next, tiles.begin, has_row);
 #pragma unroll 1
     for (int tile = tiles.begin; tile < tiles.end; ++tile) {
       const i64 first = this->first_key(tile);
       const int in_chunk = static_cast<int>(first - chunk * Config::kSplitKeys);
-      Scores s;
-      s.clear();
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        if (!has_row[half]) continue;
-        const float* const from = scores_of(half) + in_chunk;
-#pragma unroll
-        for (int n = 0; n < kKeyMmaTiles; ++n) {
-          s.at[n][2 * half] = from[fragment_col(n)];
-          s.at[n][2 * half + 1] = from[fragment_col(n) + 1];
-        }
-      }
+      Scores s = next;
+      if (tile + 1 < tiles.end) load_scores(next, tile + 1, has_row);
       rows.weigh_scores(s, first, this->needs_mask(first));
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
