@@ -38,7 +38,7 @@ struct GeneralDecodeRows : KeptRows<Config, GeneralRows<Config>> {
         const bool has_keys = visible[half] != 0;
         alibi.slope[half] =
             has_keys ? alibi_slope<Config>(params, this->head_of(place, half)) : 0.0f;
-        alibi.position[half] = row_position<Config>(params, row[half]);
+        alibi.position[half] = row_position<Config>(params, this->row[half]);
       }
     }
   }

@@ -199,8 +199,8 @@ TEST(FewQueries, NoNumbers) {
     const auto out = run_few(problem, sizes, in);
     ASSERT_TRUE(out.ok()) << out.status().to_string();
     for (int64_t at = 0; at < 2 * kQueries * kDim; ++at) {
-      if (at % kDim != 1 || at / kDim % kQueries == 3)
-        EXPECT_EQ(std::isnan(out->o[at]), at / kDim % kQueries >= 2) << score << " " << at;
+      if (at % kDim == 1 && at / kDim % kQueries != 3) continue;
+      EXPECT_EQ(std::isnan(out->o[at]), at / kDim % kQueries >= 2) << score << " " << at;
     }
   }
 }
