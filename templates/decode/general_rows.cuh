@@ -32,15 +32,7 @@ struct GeneralDecodeRows : KeptRows<Config, GeneralRows<Config>> {
 
   LSSAR_DEVICE void start(const AttentionParams& params, const BlockPlace& place) {
     this->clear();
-    if constexpr (Config::kHasAlibi) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const bool has_keys = visible[half] != 0;
-        alibi.slope[half] =
-            has_keys ? alibi_slope<Config>(params, this->head_of(place, half)) : 0.0f;
-        alibi.position[half] = row_position<Config>(params, this->row[half]);
-      }
-    }
+    if constexpr (Config::kHasAlibi) alibi = alibi_of_rows<Config>(params, place, *this);
   }
   LSSAR_DEVICE void change_scores(Fragment<kTiles>& s, i64 first, bool needs_mask) const {
     if constexpr (Config::kHasSoftCap) cap_scores<Config>(s);
