@@ -337,14 +337,6 @@ fi
 
 # --- Tests ----------------------------------------------------------------------------------------
 
-if begin_part tests; then
-  while read -r label name; do
-    [ "$label" != gpu ] || add_case "\"name\": \"$name\"" "$root/bin/$name" --gtest_brief=1
-  done <"$root/tests.txt"
-  num_tests=$num_cases
-  run_cases $tests_s 1
-fi
-
 # add_shards NAME NUMBER FILTER: a test of whole kernels on the GPU. The kernels differ, so compiling
 # takes most of the time and is divided among processes.
 add_shards() {
@@ -356,6 +348,18 @@ add_shards() {
     shard=$((shard + 1))
   done
 }
+
+if begin_part tests; then
+  while read -r label name; do
+    [ "$label" = gpu ] || continue
+    case $name in
+      gpu_attention_test) add_shards "$name" 8 '*' ;;
+      *) add_case "\"name\": \"$name\"" "$root/bin/$name" --gtest_brief=1 ;;
+    esac
+  done <"$root/tests.txt"
+  num_tests=$num_cases
+  run_cases $tests_s "$parallel"
+fi
 
 # Each case once, because the other settings are for the virtual device.
 if begin_part golden; then
@@ -409,6 +413,8 @@ grid() {
 --head-dim 64 --seq 17 --seq-k 300
 --head-dim 64 --seq 300 --seq-k 200
 --head-dim 64 --seq 1 --seq-k 400
+--head-dim 128 --heads 8 --kv-heads 2 --seq 1 --seq-k 5000
+--head-dim 64 --seq 16 --seq-k 1000 --dtype fp16
 --head-dim 64 --head-dim-v 128 --seq 130 --no-causal
 --head-dim 72 --seq 65
 --head-dim 64 --seq 130 --runtime-lengths --offset 0.5

@@ -153,6 +153,8 @@ class GpuCheck : public ::testing::Test {
 };
 
 TEST_F(GpuCheck, WritesOneFileOfEverything) {
+  folder_.write("bundle/tests.txt", "gpu numbers_test\ngpu gpu_attention_test\nunit other_test\n");
+  program("bundle/bin/gpu_attention_test", kTestProgram);
   EXPECT_EQ(check(), 1);  // the stand-in fails on one kind of data
   const nlohmann::json json = result();
   ASSERT_TRUE(json.is_object());
@@ -164,6 +166,7 @@ TEST_F(GpuCheck, WritesOneFileOfEverything) {
   EXPECT_EQ(json["target"], "sm_90a");
   EXPECT_EQ(json["first"].size(), 11u);
   EXPECT_EQ(json["tests"][0]["passed"], 12);
+  EXPECT_EQ(json["tests"].size(), 9u);       // a program, and eight shards of one
   EXPECT_EQ(json["golden"].size(), 8u);      // shards
   EXPECT_EQ(json["schedules"].size(), 24u);  // shards
   EXPECT_EQ(json["sanitizer"].size(), 44u);  // four tools; four cases of each pass, three of one
