@@ -89,13 +89,13 @@ def check_sink(sink, q, score, p, offset, slopes=None):
         _check_place("sink", sink, q, "[heads]")  # first, because nested tensors have no shape
     heads = q.shape[1]
     shape = None if sink is None else sink.shape
-    _rules.check_sink_is_due(shape, _plans.has_sink(score, p, offset), heads, wanted)
+    _rules.check_is_due("sink", "sink", shape, _plans.has_sink(score, p, offset), heads, wanted)
     _check_slopes(slopes, q, heads, score)
     if sink is None:
         return
     if sink.dtype != wanted:
         raise TypeError(f"sink: dtype {sink.dtype}; must be {wanted}")
-    _rules.check_sink_shape(shape, heads, _is_surely)
+    _rules.check_per_head("sink", shape, heads, _is_surely)
     if _sharding.is_distributed(q) != _sharding.is_distributed(sink):
         kinds = ["a plain tensor", "a DTensor"]
         if _sharding.is_distributed(sink):
@@ -110,15 +110,12 @@ def _check_slopes(slopes, q, heads, score):
     if slopes is not None:
         _check_place("alibi_slopes", slopes, q, "[heads]")
     shape = None if slopes is None else slopes.shape
-    _rules.check_slopes_are_due(shape, _plans.has_alibi(score), heads, wanted)
+    _rules.check_is_due("alibi_slopes", "alibi", shape, _plans.has_alibi(score), heads, wanted)
     if slopes is None:
         return
     if slopes.dtype != wanted:
         raise TypeError(f"alibi_slopes: dtype {slopes.dtype}; must be {wanted}")
-    if shape != (heads,):
-        raise ValueError(
-            f"alibi_slopes: shape {tuple(shape)}; must be {(heads,)}, a number for each head of q"
-        )
+    _rules.check_per_head("alibi_slopes", shape, heads)
     if slopes.requires_grad:
         raise ValueError("alibi_slopes: requires_grad is True; must be False: they have no gradient")
 

@@ -35,21 +35,25 @@ def check_dtypes(q, k, v):
             )
 
 
-def _refuse_alibi(score):
-    if _plans.has_alibi(score):
-        raise NotImplementedError("score: alibi=per_head; not with JAX, which gives no slopes")
+def _checked_per_head(name, field, x, is_due, heads):
+    x = None if x is None else jnp.asarray(x)
+    _rules.check_is_due(name, field, None if x is None else x.shape, is_due, heads, "float32")
+    if x is not None:
+        if x.dtype.name != "float32":
+            raise TypeError(f"{name}: dtype {x.dtype}; must be float32")
+        _rules.check_per_head(name, x.shape, heads)
+    return x
 
 
 def checked_sink(sink, heads, score, p, offset):
-    has_sink = _plans.has_sink(score, p, offset)
-    _refuse_alibi(score)
-    sink = None if sink is None else jnp.asarray(sink)
-    _rules.check_sink_is_due(None if sink is None else sink.shape, has_sink, heads, "float32")
-    if sink is not None:
-        if sink.dtype.name != "float32":
-            raise TypeError(f"sink: dtype {sink.dtype}; must be float32")
-        _rules.check_sink_shape(sink.shape, heads)
-    return sink
+    return _checked_per_head("sink", "sink", sink, _plans.has_sink(score, p, offset), heads)
+
+
+def checked_slopes(slopes, heads, score):
+    """The slopes of ALiBi, whose gradient is 0, or None."""
+    is_due = _plans.has_alibi(score)
+    slopes = _checked_per_head("alibi_slopes", "alibi", slopes, is_due, heads)
+    return None if slopes is None else jax.lax.stop_gradient(slopes)
 
 
 def checked_rotary(cos, sin, interleaved, head_dim):

@@ -13,8 +13,8 @@ from . import _jax_call, _plans, _rules, _structs
 PREFIX = "lssar_varlen_"
 _SAVED = "saved"
 # Operands and results of each call, in their order. Behind these operands come the arrays of lengths
-# that the call has, then a sink and tables of rotary positions if there are any, then zeros for
-# results: rows that are in no sequence keep them.
+# that the call has, then a sink, slopes of ALiBi and tables of rotary positions if there are any, then
+# zeros for results: rows that are in no sequence keep them.
 INPUTS = {
     "forward": ("q", "k", "v"),
     "forward_train": ("q", "k", "v"),
@@ -71,6 +71,7 @@ def varlen_attention(
     rotary_cos: "Optional[jax.typing.ArrayLike]" = None,
     rotary_sin: "Optional[jax.typing.ArrayLike]" = None,
     rotary_interleaved: bool = False,
+    alibi_slopes: "Optional[jax.typing.ArrayLike]" = None,
 ) -> jax.Array:
     """lssar.jax.attention over sequences that are packed one after another, differentiable once in
     reverse mode.
@@ -80,7 +81,8 @@ def varlen_attention(
     and seqused_* [sequences] are int32 arrays, and may be traced. max_seqlen_* are Python ints: at
     least the length of the longest sequence; None, for any length, costs next to nothing. rotary_* are
     as for lssar.jax.attention, with positions in each sequence; there are as many as max_seqlen_k, or
-    as the longest sequence has keys. Rows that are in no sequence, and their gradients, are 0.
+    as the longest sequence has keys. alibi_slopes is as for lssar.jax.attention, with positions in the
+    row's own sequence. Rows that are in no sequence, and their gradients, are 0.
 
     Raises TypeError or ValueError, which name the argument, and LssarError for a score function that
     is wrong. Wrong lengths come as XLA's errors when the computation runs; on a GPU they give 0.
@@ -91,6 +93,7 @@ def varlen_attention(
     _check(q, k, v)
     lengths = _checked_lengths(cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k)
     sink = _jax_call.checked_sink(sink, q.shape[1], score, p, float(offset))
+    slopes = _jax_call.checked_slopes(alibi_slopes, q.shape[1], score)
     rotary = _jax_call.checked_rotary(rotary_cos, rotary_sin, rotary_interleaved, q.shape[2])
     most = [
         _rules.longest(name, given, x.shape[0])
@@ -104,7 +107,7 @@ def varlen_attention(
         _rules.check_rotary_sequences(rotary[0].shape[0], most[1])
     interleaved = rotary_interleaved if rotary is not None else None
     options = _Options(*most, causal, p, float(offset), score, window, invariant, interleaved)
-    return _attention(q, k, v, sink, rotary, lengths, options)
+    return _attention(q, k, v, sink, (slopes, rotary), lengths, options)
 
 
 def _check(q, k, v):
@@ -133,10 +136,13 @@ def _checked_lengths(*arrays):
 # ---- The function and its gradient
 
 
-def _call(name, results, inputs, lengths, sink, rotary, options, zeros):
-    """`zeros`: how many of the first results begin as zeros."""
+def _call(name, results, inputs, lengths, sink, fixed, options, zeros):
+    """`fixed`: what has no gradient: the slopes of ALiBi and the tables of rotary positions, or None.
+    `zeros`: how many of the first results begin as zeros."""
+    slopes, rotary = fixed
     cos, sin = rotary or (None, None)
-    named = {**lengths._asdict(), "sink": sink, "rotary_cos": cos, "rotary_sin": sin}
+    named = {**lengths._asdict(), "sink": sink, "alibi_slopes": slopes}
+    named |= {"rotary_cos": cos, "rotary_sin": sin}
     more = {n: x for n, x in named.items() if x is not None}
     operands = [*inputs, *more.values()]
     aliases = {len(operands) + i: i for i in range(zeros)}
@@ -162,27 +168,27 @@ def _like_o(q, v):
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(6,))
-def _attention(q, k, v, sink, rotary, lengths, options):
-    more = (lengths, sink, rotary, options)
+def _attention(q, k, v, sink, fixed, lengths, options):
+    more = (lengths, sink, fixed, options)
     return _call("forward", (_like_o(q, v),), (q, k, v), *more, zeros=1)[0]
 
 
-def _forward(q, k, v, sink, rotary, lengths, options):
+def _forward(q, k, v, sink, fixed, lengths, options):
     is_float32 = q.dtype == jnp.float32
     per_row = _plans.saved_words_per_row(is_float32, v.shape[2], options.p, options.offset)
     saved = jax.ShapeDtypeStruct((q.shape[0] * q.shape[1] * per_row,), jnp.float32)
     results = (_like_o(q, v), saved)
-    more = (lengths, sink, rotary, options)
+    more = (lengths, sink, fixed, options)
     o, saved = _call("forward_train", results, (q, k, v), *more, zeros=1)
-    return o, (q, k, v, o, saved, sink, rotary, lengths)
+    return o, (q, k, v, o, saved, sink, fixed, lengths)
 
 
 def _backward(options, kept, grad_o):
-    q, k, v, o, saved, sink, rotary, lengths = kept
+    q, k, v, o, saved, sink, fixed, lengths = kept
     tensors = _jax_call.and_sink((q, k, v), sink)
     results = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in tensors)
     inputs = (grad_o, q, k, v, o, saved)
-    grads = _call("backward", results, inputs, lengths, sink, rotary, options, zeros=3)
+    grads = _call("backward", results, inputs, lengths, sink, fixed, options, zeros=3)
     return (*grads[:3], None if sink is None else grads[3], None, None)
 
 

@@ -219,38 +219,25 @@ def check_layout(layout, scale, shapes, score=""):
         check_rank(name, shape, layout)
 
 
-def check_sink_is_due(shape, has_sink, heads, dtype):
-    """`shape`: of the sink that was given, or None."""
-    if has_sink and shape is None:
+def check_is_due(name, field, shape, is_due, heads, dtype):
+    """Of an argument with a number for each head, which a score function has if its `field` is
+    per_head. `shape`: of the one that was given, or None."""
+    if is_due and shape is None:
         raise ValueError(
-            f"sink: None; must be {dtype} [heads], {(heads,)}, because the score function has "
-            "sink=per_head"
+            f"{name}: None; must be {dtype} [heads], {(heads,)}, because the score function has "
+            f"{field}=per_head"
         )
-    if shape is not None and not has_sink:
+    if shape is not None and not is_due:
         raise ValueError(
-            f"sink: shape {tuple(shape)}; must be None, because the score function has no sink; "
-            'one that has is score="softmax,sink=per_head"'
-        )
-
-
-def check_slopes_are_due(shape, has_alibi, heads, dtype):
-    """`shape`: of the alibi_slopes that were given, or None."""
-    if has_alibi and shape is None:
-        raise ValueError(
-            f"alibi_slopes: None; must be {dtype} [heads], {(heads,)}, because the score function has "
-            "alibi=per_head"
-        )
-    if shape is not None and not has_alibi:
-        raise ValueError(
-            f"alibi_slopes: shape {tuple(shape)}; must be None, because the score function has no "
-            'alibi; one that has is score="softmax,alibi=per_head"'
+            f"{name}: shape {tuple(shape)}; must be None, because the score function has no {field}; "
+            f'one that has is score="softmax,{field}=per_head"'
         )
 
 
-def check_sink_shape(shape, heads, is_surely=bool):
+def check_per_head(name, shape, heads, is_surely=bool):
     refuse(
         len(shape) != 1 or is_surely(shape[0] != heads),
-        lambda: f"sink: shape {tuple(shape)}; must be {(heads,)}, a number for each head of q",
+        lambda: f"{name}: shape {tuple(shape)}; must be {(heads,)}, a number for each head of q",
     )
 
 

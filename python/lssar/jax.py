@@ -23,8 +23,9 @@ from ._library import library
 __all__ = ["EXPORT_CHECKS", "attention", "varlen_attention"]
 
 # Operands and results of each call, in their order. The sink and its gradient come last, because
-# most calls leave them out. Behind them are the tables of rotary positions, where the call has the
-# attribute rotary_interleaved. The buffer _SAVED goes from the forward to the backward.
+# most calls leave them out. Behind them are the slopes of ALiBi, where the call has the attribute
+# alibi, and the tables of rotary positions, where it has rotary_interleaved. The buffer _SAVED goes
+# from the forward to the backward.
 _SAVED = "saved"
 _INPUTS = {
     "forward": ("q", "k", "v", "sink"),
@@ -68,6 +69,7 @@ def attention(
     rotary_cos: "Optional[jax.typing.ArrayLike]" = None,
     rotary_sin: "Optional[jax.typing.ArrayLike]" = None,
     rotary_interleaved: bool = False,
+    alibi_slopes: "Optional[jax.typing.ArrayLike]" = None,
 ) -> jax.Array:
     """LSSAR attention (p = 0: LSSA), or that of another score function, differentiable once in
     reverse mode.
@@ -79,7 +81,8 @@ def attention(
     is None. sink is float32 [heads] for a score with sink=per_head, and None for others. rotary_cos
     and rotary_sin are float32 [positions, rotary_dim / 2], with a row for each key or more, and may be
     traced. They are not differentiated: as behind jax.lax.stop_gradient. rotary_interleaved is a Python
-    value. Under jax.vmap entries go one by one.
+    value. alibi_slopes is float32 [heads] for a score with alibi=per_head, and None for others; it may
+    be traced, and is not differentiated. Under jax.vmap entries go one by one.
 
     Raises TypeError or ValueError, which name the argument, and LssarError for a score function that is
     wrong; other failures of the library come as XLA's errors when the computation runs.
@@ -92,6 +95,7 @@ def attention(
     _check(q, k, v, causal, p, offset)
     window = _rules.window_of(window_size, window_sinks, prefix, chunk)
     sink = _jax_call.checked_sink(sink, q.shape[1], score, p, float(offset))
+    slopes = _jax_call.checked_slopes(alibi_slopes, q.shape[1], score)
     invariant = _rules.flag("invariant", invariant)
     rotary = _jax_call.checked_rotary(rotary_cos, rotary_sin, rotary_interleaved, q.shape[3])
     if rotary is not None:
@@ -100,7 +104,7 @@ def attention(
             _rules.check_rotary_lengths(*sizes)
     interleaved = rotary_interleaved if rotary is not None else None
     options = (causal, p, float(offset), score, window, invariant, interleaved)
-    o = _attention(q, k, v, sink, rotary, options)
+    o = _attention(q, k, v, sink, (slopes, rotary), options)
     return jnp.swapaxes(o, 1, 2) if layout == "blhd" else o
 
 
@@ -113,13 +117,20 @@ def _check(q, k, v, causal, p, offset):
 # ---- The function and its gradient
 
 
-def _call(name, results, inputs, sink, rotary, options):
+# `fixed`: what has no gradient: the slopes of ALiBi and the tables of rotary positions, or None.
+
+
+def _call(name, results, inputs, sink, fixed, options):
     causal, p, offset, score, window, invariant, interleaved = options
+    slopes, rotary = fixed
     call = jax.ffi.ffi_call(f"lssar_{name}", results, vmap_method="sequential")
     # Programs that were exported by versions without score functions have no score.
     others = {"score": score} if score else {}
     others |= _jax_call.later_attributes(window, invariant, interleaved)
-    operands = (*_jax_call.and_sink(inputs, sink), *(rotary or ()))
+    others |= {} if slopes is None else {"alibi": np.int32(1)}
+    operands = [*_jax_call.and_sink(inputs, sink)]
+    operands += [] if slopes is None else [slopes]
+    operands += rotary or ()
     return call(
         *operands, causal=np.int32(causal), p=np.int32(p), offset=np.float64(offset), **others
     )
@@ -130,24 +141,24 @@ def _like_o(q, v):
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(5,))
-def _attention(q, k, v, sink, rotary, options):
-    return _call("forward", _like_o(q, v), (q, k, v), sink, rotary, options)
+def _attention(q, k, v, sink, fixed, options):
+    return _call("forward", _like_o(q, v), (q, k, v), sink, fixed, options)
 
 
-def _forward(q, k, v, sink, rotary, options):
+def _forward(q, k, v, sink, fixed, options):
     _, p, offset, *_ = options
     per_row = _plans.saved_words_per_row(q.dtype == jnp.float32, v.shape[3], p, offset)
     saved = jax.ShapeDtypeStruct((math.prod(q.shape[:3]) * per_row,), jnp.float32)
     results = (_like_o(q, v), saved)
-    o, saved = _call("forward_train", results, (q, k, v), sink, rotary, options)
-    return o, (q, k, v, o, saved, sink, rotary)
+    o, saved = _call("forward_train", results, (q, k, v), sink, fixed, options)
+    return o, (q, k, v, o, saved, sink, fixed)
 
 
 def _backward(options, kept, grad_o):
-    q, k, v, o, saved, sink, rotary = kept
+    q, k, v, o, saved, sink, fixed = kept
     tensors = _jax_call.and_sink((q, k, v), sink)
     results = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in tensors)
-    grads = _call("backward", results, (grad_o, q, k, v, o, saved), sink, rotary, options)
+    grads = _call("backward", results, (grad_o, q, k, v, o, saved), sink, fixed, options)
     return (*grads[:3], None if sink is None else grads[3], None)
 
 
@@ -167,6 +178,9 @@ def _execute(frame, name, device_type):
     if frame.scalar(b"rotary_interleaved", ctypes.c_int32, -1) >= 0:
         *operands, cos, sin = operands
         rotary = (cos, sin)
+    slopes = None
+    if frame.scalar(b"alibi", ctypes.c_int32, 0):
+        *operands, (slopes, _, _) = operands
     tensors = dict(zip(_INPUTS[name], operands))
     tensors |= dict(zip(_OUTPUTS[name], frame.results()))
     vectors = {n: tensors.pop(n)[0] for n in (_SAVED, "sink", "grad_sink") if n in tensors}
@@ -183,6 +197,7 @@ def _execute(frame, name, device_type):
     for field, buffer in tensors.items():
         setattr(call, field, _tensor(buffer))
     call.sink, call.grad_sink = vectors.get("sink"), vectors.get("grad_sink")
+    call.alibi_slopes = slopes
     *saved, workspace = plan.needs((batch, heads, kv_heads, seq_q, seq_k))
     if _SAVED in vectors:
         _jax_call.set_saved(call, vectors[_SAVED], saved)

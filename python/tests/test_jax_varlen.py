@@ -114,6 +114,63 @@ class JaxVarlen(unittest.TestCase):
             wanted = [gradient(cos, sin, x)[2] for x in batch]
             np.testing.assert_array_equal(of_q, np.stack(wanted))
 
+    def test_slopes_are_those_of_the_package_for_torch(self):
+        """Beside a sink and rotary positions, whose operands lie on both sides."""
+        q, k, v, *cu = packed_inputs(lengths=((5, 7), (0, 4), (30, 33), (1, 20)))
+        score = {"score": "softmax,soft_cap=2,alibi=per_head,sink=per_head", "causal": True}
+        of_torch = {
+            "sink": torch.linspace(-1, 2, 4),
+            "alibi_slopes": torch.tensor([0.5, 0.125, -0.25, 0.01]),
+            **dict(zip(("rotary_cos", "rotary_sin"), lssar.rotary_tables(33, 12))),
+        }
+        of_jax = {name: to_jax(x) for name, x in of_torch.items()}
+        theirs = lssar.varlen_attention(q, k, v, *cu, **score, **of_torch)
+        function = functools.partial(varlen_attention, **score, **of_jax)
+        self.check_equal(lambda *x: function(*x, *arrays(*cu)), theirs, q, k, v)
+        q, k, v = (x.detach()[:30].view(2, 15, *x.shape[1:]).requires_grad_() for x in (q, k, v))
+        theirs = lssar.attention(q, k, v, layout="blhd", **score, **of_torch)
+        function = functools.partial(lssar.jax.attention, layout="blhd", **score, **of_jax)
+        self.check_equal(function, theirs, q, k, v)
+
+    def test_slopes_may_be_traced_and_have_no_gradient(self):
+        q, k, v, *cu = packed_inputs(lengths=((9, 9), (12, 12)))
+        inputs, lengths = arrays(q, k, v), arrays(*cu)
+        slopes = jnp.linspace(0.01, 0.5, 4)
+        options = {"score": "softmax,alibi=per_head", "causal": True}
+
+        def of_sequences(slopes):
+            return (varlen_attention(*inputs, *lengths, alibi_slopes=slopes, **options) ** 2).sum()
+
+        def of_one_length(slopes):
+            rows = [x[None] for x in inputs]
+            options["layout"] = "blhd"
+            return (lssar.jax.attention(*rows, alibi_slopes=slopes, **options) ** 2).sum()
+
+        for function in (of_sequences, of_one_length):
+            value, gradient = jax.jit(jax.value_and_grad(function))(slopes)
+            self.assertFalse(np.asarray(gradient).any())
+            np.testing.assert_allclose(value, function(slopes), rtol=1e-5)
+            self.assertNotEqual(value, function(2 * slopes))
+            batch = jnp.stack([slopes, 2 * slopes])
+            wanted = [function(x) for x in batch]
+            np.testing.assert_allclose(jax.vmap(function)(batch), np.stack(wanted), rtol=1e-5)
+
+    def test_wrong_slopes_are_named(self):
+        q, k, v, *cu = arrays(*packed_inputs())
+        rows = [x[None] for x in (q, k, v)]
+        with_alibi = {"score": "softmax,alibi=per_head"}
+        slopes = jnp.ones(4)
+        for error, text, given, options in (
+            (ValueError, r"^alibi_slopes: None; must be float32 \[heads\], \(4,\)", None, with_alibi),
+            (ValueError, r"^alibi_slopes: shape \(4,\); must be None", slopes, {}),
+            (TypeError, "^alibi_slopes: dtype float16", slopes.astype("float16"), with_alibi),
+            (ValueError, r"^alibi_slopes: shape \(2,\); must be \(4,\)", slopes[:2], with_alibi),
+        ):
+            with self.subTest(text), self.assertRaisesRegex(error, text):
+                varlen_attention(q, k, v, *cu, alibi_slopes=given, **options)
+            with self.subTest(text), self.assertRaisesRegex(error, text):
+                lssar.jax.attention(*rows, layout="blhd", alibi_slopes=given, **options)
+
     def test_rotary_positions_of_any_length_are_exported(self):
         cos, sin = arrays(*lssar.rotary_tables(20, 16))
 
