@@ -39,10 +39,11 @@ bool leaves_tiles_empty(const Schedule& schedule, const Problem& problem) {
 }
 
 // The default of `variant`, even if the problem prefers the other one. Without a variant, the
-// default of the one that the problem prefers. `wants_split_keys`: blocks divide the keys, whatever
-// the problem prefers.
+// default of the one that the problem prefers. `divides_keys` likewise: whether blocks of a
+// portable forward divide the keys.
 Schedule default_of(std::optional<Variant> variant, const Problem& problem, const Target& target,
-                    DqMode dq_mode, EpsilonFrom epsilon, bool wants_split_keys = false) {
+                    DqMode dq_mode, EpsilonFrom epsilon,
+                    std::optional<bool> divides_keys = std::nullopt) {
   const bool has_no_x = is_general(problem) && needs_epsilon(problem);
   if (has_no_x && (problem.pass == Pass::kForwardTrain || problem.pass == Pass::kBackward))
     epsilon = EpsilonFrom::kPass;
@@ -51,8 +52,8 @@ Schedule default_of(std::optional<Variant> variant, const Problem& problem, cons
     choose_cpu(schedule, problem, target);
     return schedule;
   }
-  const bool may_split = !variant || *variant == Variant::kPortable;
-  if (may_split && (wants_split_keys || prefers_split_keys(problem))) {
+  const bool may_divide = !variant || *variant == Variant::kPortable;
+  if (may_divide && divides_keys.value_or(prefers_split_keys(problem))) {
     choose_split_keys(schedule, problem, target);
     return schedule;
   }
@@ -97,10 +98,6 @@ DqMode default_dq_mode(std::optional<Variant> variant, const Problem& problem, c
 // the stages. The same holds for other fields of Variant::kHopper that depend on tiles.
 void fit_unnamed(Schedule& schedule, const nlohmann::json& json, const Problem& problem,
                  const Target& target) {
-  // Fields that are named may rule out that blocks divide keys, which only the default chose.
-  if (!json.contains("split_keys") && splits_keys(schedule) &&
-      !validate(schedule, problem, target).ok())
-    schedule.split_keys = 0;
   if (schedule.variant != Variant::kHopper) return;
   const auto names = [&](const char* object, const char* field) {
     return json.contains(object) && json[object].contains(field);
@@ -148,11 +145,20 @@ Result<Schedule> schedule_for(const Problem& problem, const Target& target,
   LSSAR_ASSIGN_OR_RETURN(const Schedule given, schedule_from_json(json, Schedule{}));
   std::optional<Variant> variant;
   if (json.contains("variant")) variant = given.variant;
-  const bool wants_split_keys = splits_keys(given) && problem.pass == Pass::kForward;
+  std::optional<bool> divides_keys;
+  if (json.contains("split_keys"))
+    divides_keys = splits_keys(given) && problem.pass == Pass::kForward;
   const auto with_mode = [&](DqMode mode) -> Result<Schedule> {
-    LSSAR_ASSIGN_OR_RETURN(Schedule schedule,
-                           schedule_from_json(json, default_of(variant, problem, target, mode,
-                                                               given.epsilon, wants_split_keys)));
+    const auto over_default = [&](std::optional<bool> divides) {
+      return schedule_from_json(json,
+                                default_of(variant, problem, target, mode, given.epsilon, divides));
+    };
+    LSSAR_ASSIGN_OR_RETURN(Schedule schedule, over_default(divides_keys));
+    // That blocks divide keys was the default's choice. It gives way to a field of `json` that it
+    // cannot be combined with.
+    if (!divides_keys && splits_keys(schedule) && !validate(schedule, problem, target).ok()) {
+      LSSAR_ASSIGN_OR_RETURN(schedule, over_default(false));
+    }
     fit_unnamed(schedule, json, problem, target);
     return schedule;
   };

@@ -57,7 +57,7 @@ Result<TracedKernels> trace_kernels(Engine& engine, const Problem& problem,
   LSSAR_RETURN_IF_ERROR(check_pass(problem));
   const Target& target = engine.device().info().target;
   RunnerTask task;
-  task.problem = with_open_lengths(problem);
+  task.problem = with_open_lengths(problem, schedule);
   task.sizes = traced_sizes(problem, schedule);
   CandidateSpec candidate;
   candidate.schedule = schedule;
@@ -89,7 +89,7 @@ Result<Accuracy> check_accuracy(Engine& engine, const Problem& problem, const Sc
   LSSAR_RETURN_IF_ERROR(check_pass(problem));
   if (engine.device().info().kind == "record")
     return unsupported("device = record: it computes nothing; virtual and cuda do");
-  const Problem open = with_open_lengths(problem);
+  const Problem open = with_open_lengths(problem, schedule);
   CheckCase one;
   one.sizes = {1, 2, 1, kCheckedQueries, kCheckedKeys};
   TruthSource truths(engine);

@@ -81,7 +81,7 @@ Result<std::vector<CandidateChecker::Form>> CandidateChecker::forms(const Candid
   if (candidate.source) return forms;
 
   Form open;
-  open.problem = with_open_lengths(task_.problem);
+  open.problem = with_open_lengths(task_.problem, candidate.schedule);
   LSSAR_ASSIGN_OR_RETURN(open.source, emit_kernel(open.problem, candidate.schedule,
                                                   engines_.first->device().info().target));
   open.cases = cases_of(open.problem, open.source);

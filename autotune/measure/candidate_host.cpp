@@ -180,9 +180,8 @@ Result<CompileReport> CandidateHost::compile(const CandidateSpec& candidate) {
 
 void CandidateHost::compile_open_form(const CandidateSpec& candidate) {
   if (candidate.source || !has_fixed_length(task_.problem)) return;
-  const Problem problem = with_open_lengths(task_.problem);
-  const Result<KernelSource> source =
-      emit_kernel(problem, candidate.schedule, facts_.info.target);
+  const Problem problem = with_open_lengths(task_.problem, candidate.schedule);
+  const Result<KernelSource> source = emit_kernel(problem, candidate.schedule, facts_.info.target);
   if (source.ok()) (void)engine_->compile(problem, candidate.schedule, *source, facts_.image);
 }
 

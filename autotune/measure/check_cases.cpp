@@ -23,6 +23,7 @@ Tiles tiles_of(const Problem& problem, const Schedule& schedule, const KernelSou
     *tile = std::min(std::max(*tile, to), kMaxTile);
   };
   if (schedule.variant == Variant::kCpu) raise(&tiles.k, schedule.cpu.block_keys);
+  if (splits_keys(schedule)) return {tiles.q, schedule.split_keys};  // a chunk
   // Few queries have cases of their own.
   for (const LaunchStep& step : source.steps) {
     if (step.most_rows != 0) continue;
@@ -127,9 +128,10 @@ std::vector<CheckCase> check_cases(const Problem& problem, const Sizes& sizes,
   return cases;
 }
 
-Problem with_open_lengths(const Problem& problem) {
+Problem with_open_lengths(const Problem& problem, const Schedule& schedule) {
   Problem open = problem;
-  open.seq_q = open.seq_k = 0;
+  open.seq_k = 0;
+  if (!splits_keys(schedule)) open.seq_q = 0;
   return open;
 }
 

@@ -50,6 +50,7 @@ Result<CheckCall> TruthSource::plain_call(const Problem& problem, Pass pass, con
   LSSAR_ASSIGN_OR_RETURN(const Schedule schedule,
                          schedule_for(wanted, target,
                                       {{"variant", plain_variant(target)},
+                                       {"split_keys", 0},
                                        {"dq_mode", "split"},
                                        {"epsilon", epsilon_name(epsilon)}}));
   LSSAR_ASSIGN_OR_RETURN(std::shared_ptr<const PreparedKernel> kernel,

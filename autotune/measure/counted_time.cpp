@@ -129,7 +129,7 @@ Status CountedRun::prepare(InputKind data, TruthSource& truths,
   KernelSource counted = source_;
   // Fixed lengths that are long: uses the same schedule with open lengths.
   if (std::max(problem_.seq_q, problem_.seq_k) > kCountedLength && !candidate_.source) {
-    problem_ = with_open_lengths(problem_);
+    problem_ = with_open_lengths(problem_, candidate_.schedule);
     LSSAR_ASSIGN_OR_RETURN(counted, emit_kernel(problem_, candidate_.schedule, target));
   }
   sizes_ = counted_sizes(problem_, task_.sizes);

@@ -129,9 +129,9 @@ TEST(CandidateCompile, AnAssemblerWarningIsAVerdict) {
   expect_reason(report->reason, "(C75");
 }
 
-// A check of fixed lengths runs the kernel for any length too. Here the candidate is the plain kernel,
-// so that the check needs no other one.
-TEST(CandidateCompile, LeavesNothingToCompileToTheCheck) {
+// A check of fixed lengths also runs the kernel for any length. This candidate is the plain kernel,
+// so the check needs no other one.
+TEST(CandidateCompile, CompilesAllThatTheCheckRuns) {
   const TemporaryFolder cache;
   RunnerTask task = small_task();
   task.problem.seq_q = task.problem.seq_k = 256;
@@ -144,6 +144,17 @@ TEST(CandidateCompile, LeavesNothingToCompileToTheCheck) {
   EXPECT_GT(compiled, 0u);
   EXPECT_EQ(check(*host, candidate).verdict, Verdict::kOk);
   EXPECT_EQ(names_in(cache / "entries").size(), compiled);
+}
+
+// Its blocks divide the keys. The open form keeps the number of queries, and walks over several
+// chunks.
+TEST(GoodCandidate, OfFewQueriesPasses) {
+  RunnerTask task = small_task();
+  task.problem.seq_q = task.sizes.seq_q = 2;
+  task.problem.seq_k = task.sizes.seq_k = 700;
+  const CandidateSpec candidate = good_candidate(task);
+  ASSERT_NE(candidate.schedule.split_keys, 0);
+  expect_good(task, candidate, CheckDepth::kQuick);
 }
 
 TEST(CandidateCompile, WithoutAnAssemblerRegistersAreNotKnown) {

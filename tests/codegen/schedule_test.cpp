@@ -326,6 +326,14 @@ TEST(Schedule, NamedFieldsDecideWhetherKeysAreDivided) {
   EXPECT_EQ(split(R"({"pack_gqa": false})"), 0);
   EXPECT_EQ(split(R"({"forward": {"block_cols": 48}})"), 0);
   EXPECT_EQ(split(R"({"variant": "hopper"})"), 0);
+  // Then the other fields are those of other forwards, too.
+  const auto variant = [&](const char* json) {
+    return schedule_for(problem, target("sm_90a"), nlohmann::json::parse(json))->variant;
+  };
+  EXPECT_EQ(variant("{}"), Variant::kPortable);
+  EXPECT_EQ(variant(R"({"split_keys": 0})"), Variant::kHopper);
+  EXPECT_EQ(variant(R"({"pack_gqa": false})"), Variant::kHopper);
+  EXPECT_EQ(variant(R"({"forward": {"block_cols": 48}})"), Variant::kHopper);
   // With lengths that a call gives, only the schedule says so. The other fields follow it.
   problem.varlen = true;
   problem.seq_q = problem.seq_k = 0;
