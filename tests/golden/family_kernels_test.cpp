@@ -2,8 +2,8 @@
 // Hopper and on the CPU, through the C API. family_turns.h says which compiler has which case and
 // dtype. LLVM has half of the score functions at d 64: the source is the same for both compilers,
 // and with those at d 128 it has every activation. Hopper has them in bf16: in turn the forward, at
-// d 128 where there is such a case and with the default tiles, and a training step at d 64 with small
-// ones. family_rules_test has every pass of each class there, and fp16.
+// d 128 where there is such a case and with the default tiles, and a training step at d 64 with
+// small ones. family_rules_test has every pass of each class there, and fp16.
 #include <gtest/gtest.h>
 
 #include <algorithm>

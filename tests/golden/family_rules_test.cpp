@@ -107,7 +107,6 @@ DType half_type(const Member& member) {
 
 class FamilyRules : public testing::TestWithParam<Member> {
  protected:
-  static size_t member_turn() { return turn_of(GetParam()); }
   // And fp32 where it has kernels of its own.
   static std::vector<DType> dtypes_in_turn() {
     std::vector<DType> types = {half_type(GetParam())};
@@ -123,33 +122,29 @@ class FamilyRules : public testing::TestWithParam<Member> {
   }
 };
 
-// With a mask, by the kernels of the other tests; at one target the first of each kind without one too.
+// The first of each kind without a mask too, at one target.
 TEST_P(FamilyRules, HoldForEveryLength) {
-  for (const bool causal : {false, true}) {
-    if (!causal && (!GetParam().is_first || test_target() == "sm_90a")) continue;
-    const Problem problem = problem_of(GetParam(), half_type(GetParam()), 64, causal);
-    const int64_t pairs[][2] = {{1, 1},   {2, 2},  {3, 3},  {5, 5},  {16, 16}, {17, 17}, {63, 63},
-                                {65, 65}, {7, 60}, {20, 7}, {64, 0}, {0, 64},  {131, 67}};
+  const int64_t pairs[][2] = {{1, 1},   {2, 2},  {3, 3},  {5, 5},  {16, 16}, {17, 17}, {63, 63},
+                              {65, 65}, {7, 60}, {20, 7}, {64, 0}, {0, 64},  {131, 67}};
+  const auto check = [&](const Problem& problem) {
     for (const auto& pair : pairs)
       check_against_reference(problem, make_sizes(1, 2, 1, pair[0], pair[1]), InputKind::kGauss,
                               with_small_tiles());
-  }
+  };
+  for (const DType dtype : dtypes_in_turn()) check(problem_of(GetParam(), dtype, 64, true));
+  if (GetParam().is_first && test_target() != "sm_90a")
+    check(problem_of(GetParam(), half_type(GetParam()), 64, false));
 }
 
-class FamilyShapes : public FamilyRules {
- protected:
-  // How many members before this one are the first of their kind.
-  static size_t number_of_kind() {
-    return std::count_if(kMembers, kMembers + member_turn(),
-                         [](const Member& member) { return member.is_first; });
-  }
-};
+class FamilyShapes : public FamilyRules {};
 
 // Two dims for each kind, in turn: what depends on the dim is the same for all. In bf16 and fp32 in
 // turn; fp16 is as bf16 but for conversions.
 TEST_P(FamilyShapes, HoldForEveryHeadDim) {
   constexpr std::pair<int, int> kDims[] = {{8, 8}, {40, 24}, {128, 136}, {256, 64}, {32, 256}};
-  size_t turn = member_turn(), place = number_of_kind();
+  size_t turn = turn_of(GetParam());
+  size_t place = std::count_if(kMembers, kMembers + turn,  // the kinds before this one
+                               [](const Member& member) { return member.is_first; });
   for (const auto& [dim, dim_v] : kDims) {
     const bool is_fp32 = ++turn % 2 == 0 && test_target() != "sm_90a";
     if (place++ % std::size(kDims) > 1) continue;
@@ -171,10 +166,7 @@ TEST_P(FamilyShapes, HoldForEveryLayoutAndSchedule) {
   for (const char* schedule :
        {R"({"pack_gqa": true})", R"({"dq_mode": "split", "split_dkdv": true})",
         R"({"dq_mode": "atomic"})", R"({"dq_mode": "ordered"})"}) {
-    // Only the first is one of a forward.
-    CapiOptions options = std::string_view(schedule).find("pack") == std::string_view::npos
-                              ? training_step()
-                              : all_passes();
+    CapiOptions options = all_passes();
     options.schedule_json = schedule;
     check_against_reference(problem_of(GetParam(), half_type(GetParam()), 64, true),
                             make_sizes(1, 4, 2, 70, 90), InputKind::kGauss, options);

@@ -15,8 +15,8 @@ namespace lssar {
 
 enum class FamilyCompiler { kNvrtc = 0, kLlvm = 1 };
 
-// All cases. The folder is read once: a test of one case would otherwise take longer to name the cases
-// than to run its own.
+// All cases. The folder is read once: a test of one case would otherwise take longer to name the
+// cases than to run its own.
 inline const std::vector<std::string>& all_family_cases() {
   static const auto& kCases =
       *new std::vector<std::string>(golden_case_names(golden_family_folder()).value());

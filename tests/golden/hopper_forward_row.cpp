@@ -93,8 +93,7 @@ HopperForward hopper_forward(const FactorRow& row) {
 bool allows_hopper_forward(const FactorRow& row) {
   const HopperForward forward = hopper_forward(row);
   const Target target = target_from_name("sm_90a").value();
-  const auto schedule =
-      schedule_for(forward.problem, target, json::parse(forward.schedule_json));
+  const auto schedule = schedule_for(forward.problem, target, json::parse(forward.schedule_json));
   return schedule.ok() && validate(*schedule, forward.problem, target).ok();
 }
 

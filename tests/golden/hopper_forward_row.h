@@ -1,6 +1,6 @@
 // Schedules of Hopper's forwards as rows of a covering array: any two values of two factors that a
-// schedule may have together are in one kernel together. A kernel for each value alone would be twice
-// as many, and would miss what two of them do to one another.
+// schedule may have together are in one kernel together. A kernel for each value alone would be
+// twice as many, and would miss what two of them do to one another.
 //
 // No state: any thread.
 #pragma once

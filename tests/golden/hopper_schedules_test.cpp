@@ -108,8 +108,8 @@ TEST_P(HopperSchedules, GiveTheSame) {
   }
 }
 
-// What hopper_forward_row leaves out: the longest tiles, and products whose descriptors have a distance
-// between chunks of columns.
+// What hopper_forward_row leaves out: the longest tiles, and products whose descriptors have a
+// distance between chunks of columns.
 INSTANTIATE_TEST_SUITE_P(
     Forward, HopperSchedules,
     testing::ValuesIn(masks_in_turn(
@@ -121,8 +121,8 @@ INSTANTIATE_TEST_SUITE_P(
          Setting{"StaggeredBy4Wide", kForwards, R"({"hopper": {"stagger": 4}})", 128, 128}})),
     setting_name);
 
-// Fields of one kernel each stand together. sweep_test has the atomic and the ordered sum of every head
-// dim with the default tiles.
+// Fields of one kernel each stand together. sweep_test has the atomic and the ordered sum of other
+// head dims, with the default tiles.
 INSTANTIATE_TEST_SUITE_P(
     Backward, HopperSchedules,
     testing::ValuesIn(masks_in_turn(
@@ -179,8 +179,8 @@ class HopperForwards : public testing::TestWithParam<FactorRow> {};
 TEST_P(HopperForwards, GiveTheSame) {
   const HopperForward forward = hopper_forward(GetParam());
   SCOPED_TRACE(forward.schedule_json);
-  const uint32_t pass = forward.problem.pass == Pass::kForward ? LSSAR_PASS_FORWARD
-                                                               : LSSAR_PASS_FORWARD_TRAIN;
+  const uint32_t pass =
+      forward.problem.pass == Pass::kForward ? LSSAR_PASS_FORWARD : LSSAR_PASS_FORWARD_TRAIN;
   const Setting setting{"", pass, forward.schedule_json.c_str()};
   for (const auto& pair : kPairs)
     check_setting(setting, forward.problem, make_sizes(2, 2, 1, pair[0], pair[1]),
@@ -251,8 +251,7 @@ INSTANTIATE_TEST_SUITE_P(
                     std::tuple{"sigmoid", 0, 2}, std::tuple{"phi=gelu,normalizer=sum_abs", 0, 3},
                     std::tuple{"phi=relu,normalizer=length", 2, 4}, std::tuple{"lssar", 100, 5},
                     std::tuple{"softmax,psi=(x - b) / N", 0, 6},
-                    std::tuple{"phi=softplus,psi=x*tanh(x + b - N),psi_normalizer=sum_abs", 0,
-                               7}));
+                    std::tuple{"phi=softplus,psi=x*tanh(x + b - N),psi_normalizer=sum_abs", 0, 7}));
 
 // Tiles without weights beside tiles with weights: some without only for a warp, some for its warp
 // group.
@@ -298,7 +297,8 @@ class HopperEvaluators : public testing::TestWithParam<const char*> {};
 
 TEST_P(HopperEvaluators, FitEveryKindOfData) {
   const std::string schedule =
-      std::string(R"({"forward": {"block_cols": 64}, "hopper": {"score_cols": 64, "evaluator": ")") +
+      std::string(
+          R"({"forward": {"block_cols": 64}, "hopper": {"score_cols": 64, "evaluator": ")") +
       GetParam() + R"("}})";
   const Sizes sizes = make_sizes(1, 2, 1, 200, 200);
   for (InputKind kind :

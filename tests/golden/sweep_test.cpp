@@ -90,14 +90,15 @@ TEST_P(Lengths, QueriesAndKeysDiffer) {
                             aligned(kAllPasses));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, Lengths,
-    testing::Values(LengthSetting{DType::kBf16, true}, LengthSetting{DType::kBf16, false},
-                    LengthSetting{DType::kFp16, true}, LengthSetting{DType::kFp32, false}),
-    [](const testing::TestParamInfo<LengthSetting>& param_info) {
-      return std::string(dtype_name(param_info.param.dtype)) +
-             (param_info.param.causal ? "_causal" : "_full");
-    });
+INSTANTIATE_TEST_SUITE_P(All, Lengths,
+                         testing::Values(LengthSetting{DType::kBf16, true},
+                                         LengthSetting{DType::kBf16, false},
+                                         LengthSetting{DType::kFp16, true},
+                                         LengthSetting{DType::kFp32, false}),
+                         [](const testing::TestParamInfo<LengthSetting>& param_info) {
+                           return std::string(dtype_name(param_info.param.dtype)) +
+                                  (param_info.param.causal ? "_causal" : "_full");
+                         });
 
 // The golden cases have 32, 64, 96, 128 and 256.
 constexpr int kDims[] = {8, 16, 40, 72, 136, 192, 248};
@@ -152,8 +153,8 @@ INSTANTIATE_TEST_SUITE_P(All, Power, testing::ValuesIn(kPowers), testing::PrintT
 
 class Data : public testing::TestWithParam<InputKind> {};
 
-// Every type and every power at d 64 with a mask and at d 128 without one, but not their product: each
-// is two or three kernels to compile.
+// Every type and every power at d 64 with a mask and at d 128 without one, but not their product:
+// each is two or three kernels to compile.
 TEST_P(Data, EveryDtypeAndPower) {
   const auto check_small = [&](DType dtype, int p) {
     check_against_reference(make_problem(64, dtype, true, p), make_sizes(1, 2, 2, 130, 130),
@@ -184,8 +185,8 @@ INSTANTIATE_TEST_SUITE_P(All, Data,
                            return name;
                          });
 
-// Scores just above the limits from which on 16-bit kernels may take a simpler softplus. Data has other
-// powers.
+// Scores just above the limits from which on 16-bit kernels may take a simpler softplus. Data has
+// other powers.
 TEST(ShiftedData, EveryPower) {
   for (const auto& [dtype, p] : {std::pair{DType::kFp16, 1}, {DType::kBf16, 3}})
     check_against_reference(make_problem(64, dtype, p == 1, p), make_sizes(1, 2, 2, 200, 200),
@@ -197,10 +198,10 @@ TEST(Offset, SmallLargeAndNone) {
   const auto check = [](double offset, int p, DType dtype) {
     Problem problem = make_problem(64, dtype, true, p);
     problem.offset = offset;
-    check_against_reference(problem, make_sizes(1, 1, 1, 100, 100), InputKind::kGauss,
-                            with_small_tiles(dtype == DType::kBf16 && p == 15
-                                                 ? kAllPasses
-                                                 : kAllPasses - LSSAR_PASS_FORWARD));
+    check_against_reference(
+        problem, make_sizes(1, 1, 1, 100, 100), InputKind::kGauss,
+        with_small_tiles(dtype == DType::kBf16 && p == 15 ? kAllPasses
+                                                          : kAllPasses - LSSAR_PASS_FORWARD));
   };
   check(0, 1, DType::kBf16);
   check(2, 3, DType::kBf16);
@@ -269,21 +270,21 @@ std::vector<std::tuple<DType, const char*>> types_in_turn(std::vector<const char
 
 INSTANTIATE_TEST_SUITE_P(
     All, Schedules,
-    testing::ValuesIn(types_in_turn({
-        // No overlap of copies and work: what the caller copied must still be waited for.
-        R"({"forward": {"stages": 1}, "dkdv": {"stages": 1}, "dq": {"stages": 1}})",
-        R"({"forward": {"stages": 4}, "dkdv": {"stages": 3}, "dq": {"stages": 3}})",
-        R"({"forward": {"block_rows": 16, "block_cols": 16}, "dkdv": {"block_rows": 16,
+    testing::ValuesIn(types_in_turn(
+        {// No overlap of copies and work: what the caller copied must still be waited for.
+         R"({"forward": {"stages": 1}, "dkdv": {"stages": 1}, "dq": {"stages": 1}})",
+         R"({"forward": {"stages": 4}, "dkdv": {"stages": 3}, "dq": {"stages": 3}})",
+         R"({"forward": {"block_rows": 16, "block_cols": 16}, "dkdv": {"block_rows": 16,
             "block_cols": 16}, "dq": {"block_rows": 16, "block_cols": 16}})",
-        R"({"forward": {"block_rows": 128, "block_cols": 32}, "dkdv": {"block_rows": 128,
+         R"({"forward": {"block_rows": 128, "block_cols": 32}, "dkdv": {"block_rows": 128,
             "block_cols": 32}, "dq": {"block_rows": 128, "block_cols": 48}})",
-        R"({"forward": {"block_cols": 128}, "block_dv": 16, "split_dkdv": true})",
-        R"({"dq_mode": "atomic", "dkdv": {"block_rows": 64, "block_cols": 16, "stages": 1}})",
-        R"({"dq_mode": "atomic", "split_dkdv": true, "dkdv": {"block_rows": 128,
+         R"({"forward": {"block_cols": 128}, "block_dv": 16, "split_dkdv": true})",
+         R"({"dq_mode": "atomic", "dkdv": {"block_rows": 64, "block_cols": 16, "stages": 1}})",
+         R"({"dq_mode": "atomic", "split_dkdv": true, "dkdv": {"block_rows": 128,
             "block_cols": 32}})",
-        R"({"dq_mode": "ordered", "split_dkdv": true, "dkdv": {"block_rows": 32,
+         R"({"dq_mode": "ordered", "split_dkdv": true, "dkdv": {"block_rows": 32,
             "block_cols": 16}})",
-        R"({"load_path": "plain", "softplus_degree": 6})"})));
+         R"({"load_path": "plain", "softplus_degree": 6})"})));
 
 TEST(Batched, LongerThanManyTiles) {
   check_against_reference(make_problem(64), make_sizes(1, 1, 1, 601, 601), InputKind::kGauss,
