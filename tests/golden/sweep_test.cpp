@@ -221,7 +221,7 @@ TEST(Heads, GroupsAndBatches) {
 TEST(Layouts, EveryOneGivesTheSame) {
   for (Layout layout :
        {Layout::kContiguous, Layout::kLengthMajor, Layout::kPadded, Layout::kUnaligned}) {
-    CapiOptions options = aligned(kAllPasses);
+    CapiOptions options = with_small_tiles(kAllPasses);
     options.layout = layout;
     options.alignment = 0;
     for (DType dtype : dtypes())
