@@ -1,4 +1,5 @@
-// The golden cases' forward and backward through the C API, on the cpu device.
+// Every other golden case's forward and backward through the C API, on the cpu device. CpuGolden
+// has all, without the API.
 #include "tests/capi/run_capi.h"
 #include "tests/cpu/cpu_check.h"
 #include "tests/golden/golden_case.h"
@@ -8,7 +9,10 @@ namespace {
 
 std::vector<std::string> cases() {
   const auto names = golden_case_names();
-  return names.ok() ? *names : std::vector<std::string>();  // GoldenCases.AreThere says why
+  std::vector<std::string> cases;
+  if (!names.ok()) return cases;  // GoldenCases.AreThere says why
+  for (size_t i = 0; i < names->size(); i += 2) cases.push_back((*names)[i]);
+  return cases;
 }
 
 class CapiCpuGolden : public testing::TestWithParam<std::string> {};

@@ -1,5 +1,6 @@
 #include "tests/capi/run_capi.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -44,7 +45,8 @@ class CallMemory {
         alibi_slopes(context),
         workspace(context) {}
 
-  Status set_up(const lssar_plan* plan, const CapiInputs& inputs) {
+  // The backward may have the same plan.
+  Status set_up(const lssar_plan* plan, const lssar_plan* backward, const CapiInputs& inputs) {
     for (DeviceTensor* tensor : {&q, &k, &v, &o, &grad_o, &grad_q, &grad_k, &grad_v}) {
       LSSAR_RETURN_IF_ERROR(tensor->allocate());
     }
@@ -54,11 +56,12 @@ class CallMemory {
     if (!inputs.grad_o.empty()) LSSAR_RETURN_IF_ERROR(grad_o.upload(inputs.grad_o));
 
     const lssar_sizes sizes = to_c(sizes_);
-    size_t workspace_bytes = 0;
+    size_t workspace_bytes = 0, backward_bytes = 0;
     lssar_saved_sizes saved = {};
     LSSAR_RETURN_IF_ERROR(to_status(lssar_plan_workspace_size(plan, &sizes, &workspace_bytes)));
+    LSSAR_RETURN_IF_ERROR(to_status(lssar_plan_workspace_size(backward, &sizes, &backward_bytes)));
     LSSAR_RETURN_IF_ERROR(to_status(lssar_plan_saved_sizes(plan, &sizes, &saved)));
-    LSSAR_RETURN_IF_ERROR(workspace.allocate(workspace_bytes));
+    LSSAR_RETURN_IF_ERROR(workspace.allocate(std::max(workspace_bytes, backward_bytes)));
     LSSAR_RETURN_IF_ERROR(saved_o.allocate(saved.o));
     LSSAR_RETURN_IF_ERROR(saved_stats.allocate(saved.stats));
     LSSAR_RETURN_IF_ERROR(row_stats.allocate(saved.stats));
@@ -117,8 +120,8 @@ class CallMemory {
       alibi_slopes, workspace;
 };
 
-Status run_passes(const lssar_plan* plan, const CapiOptions& options, const CallMemory& memory,
-                  CapiOutputs* out) {
+Status run_passes(const lssar_plan* plan, const lssar_plan* backward, const CapiOptions& options,
+                  const CallMemory& memory, CapiOutputs* out) {
   const uint32_t passes = options.passes;
   lssar_call call = memory.call();
   if (passes & LSSAR_PASS_FORWARD) {
@@ -136,7 +139,7 @@ Status run_passes(const lssar_plan* plan, const CapiOptions& options, const Call
     LSSAR_ASSIGN_OR_RETURN(out->saved_stats, read_floats(memory.saved_stats));
   }
   if (passes & LSSAR_PASS_BACKWARD) {
-    LSSAR_RETURN_IF_ERROR(to_status(lssar_execute_backward(plan, &call)));
+    LSSAR_RETURN_IF_ERROR(to_status(lssar_execute_backward(backward, &call)));
     LSSAR_RETURN_IF_ERROR(memory.synchronize());
     LSSAR_ASSIGN_OR_RETURN(out->grad_q, memory.grad_q.download());
     LSSAR_ASSIGN_OR_RETURN(out->grad_k, memory.grad_k.download());
@@ -208,22 +211,35 @@ lssar_sizes to_c(const Sizes& sizes) {
 
 Result<CapiOutputs> run_capi(lssar_context* context, const Problem& problem, const Sizes& sizes,
                              const CapiInputs& inputs, const CapiOptions& options) {
-  lssar_problem c_problem = to_c(problem, options.passes, options.alignment);
-  c_problem.seq_q = options.fixes_lengths || options.fixes_queries ? sizes.seq_q : 0;
-  c_problem.seq_k = options.fixes_lengths ? sizes.seq_k : 0;
-  lssar_plan_options plan_options = {};
-  plan_options.struct_size = sizeof(plan_options);
-  plan_options.schedule_json = options.schedule_json.c_str();
-  lssar_plan* raw_plan = nullptr;
-  LSSAR_RETURN_IF_ERROR(
-      to_status(lssar_plan_create(context, &c_problem, &plan_options, &raw_plan)));
-  const PlanPtr plan(raw_plan);
-  LSSAR_RETURN_IF_ERROR(to_status(lssar_plan_prepare(plan.get())));
+  const auto prepare = [&](uint32_t passes, const std::string& schedule) -> Result<PlanPtr> {
+    lssar_problem c_problem = to_c(problem, passes, options.alignment);
+    c_problem.seq_q = options.fixes_lengths || options.fixes_queries ? sizes.seq_q : 0;
+    c_problem.seq_k = options.fixes_lengths ? sizes.seq_k : 0;
+    lssar_plan_options plan_options = {};
+    plan_options.struct_size = sizeof(plan_options);
+    plan_options.schedule_json = schedule.c_str();
+    lssar_plan* raw_plan = nullptr;
+    LSSAR_RETURN_IF_ERROR(
+        to_status(lssar_plan_create(context, &c_problem, &plan_options, &raw_plan)));
+    PlanPtr plan(raw_plan);
+    LSSAR_RETURN_IF_ERROR(to_status(lssar_plan_prepare(raw_plan)));
+    return plan;
+  };
+  const bool is_split = !options.backward_schedule_json.empty();
+  const uint32_t backward_pass = options.passes & LSSAR_PASS_BACKWARD;
+  LSSAR_ASSIGN_OR_RETURN(
+      const PlanPtr plan,
+      prepare(is_split ? options.passes - backward_pass : options.passes, options.schedule_json));
+  PlanPtr own_backward;
+  if (is_split) {
+    LSSAR_ASSIGN_OR_RETURN(own_backward, prepare(backward_pass, options.backward_schedule_json));
+  }
+  const lssar_plan* backward = is_split ? own_backward.get() : plan.get();
 
   CallMemory memory(context, problem, sizes, options.layout);
-  LSSAR_RETURN_IF_ERROR(memory.set_up(plan.get(), inputs));
+  LSSAR_RETURN_IF_ERROR(memory.set_up(plan.get(), backward, inputs));
   CapiOutputs outputs;
-  LSSAR_RETURN_IF_ERROR(run_passes(plan.get(), options, memory, &outputs));
+  LSSAR_RETURN_IF_ERROR(run_passes(plan.get(), backward, options, memory, &outputs));
   return outputs;
 }
 

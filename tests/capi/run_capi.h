@@ -53,13 +53,16 @@ struct CapiOptions {
   bool fixes_queries = false;  // and for this number of queries, but for any number of keys
   int32_t alignment = 0;       // as lssar_problem.alignment
   std::string schedule_json;
+  // Of the backward, which then has a plan of its own; "": that of the other passes. Backwards
+  // whose schedules differ can share one forward for training.
+  std::string backward_schedule_json = {};
   bool wants_row_stats = false;  // of forward
 };
 
 struct CapiInputs {
   std::vector<float> q, k, v;
-  std::vector<float> grad_o;     // for the backward
-  std::vector<float> sink = {};  // with score.sink
+  std::vector<float> grad_o;                            // for the backward
+  std::vector<float> sink = {};                         // with score.sink
   std::vector<float> rotary_cos = {}, rotary_sin = {};  // with rotary_dim: [seq_k, rotary_dim / 2]
   std::vector<float> alibi_slopes = {};                 // with score.alibi
 };

@@ -35,7 +35,7 @@ TEST_P(DataSeeds, EveryKindOfData) {
         InputKind::kTies, InputKind::kNearTies, InputKind::kZeros, InputKind::kHuge,
         InputKind::kLocal, InputKind::kShifted}) {
     // Masks and dims in turn: each kernel takes longer to compile than to run with all this.
-    const bool causal = (GetParam().p == 0) == (GetParam().dtype == DType::kFp16);
+    const bool causal = GetParam().dtype != DType::kFp16;
     for (const uint64_t seed : {1, 2, 3})
       check(kind, causal, 64, make_sizes(1, 1, 1, 300, 300), seed);
     check(kind, !causal, 128, make_sizes(2, 2, 1, 90, 200), 1);
@@ -47,7 +47,8 @@ std::vector<Setting> settings() {
   for (const DType dtype : {DType::kBf16, DType::kFp16, DType::kFp32}) {
     // In float32 no target has kernels of its own.
     if (dtype == DType::kFp32 && test_target() == "sm_90a") continue;
-    for (const int p : {0, 15}) all.push_back({dtype, p});
+    // sweep_test has the other powers.
+    all.push_back({dtype, dtype == DType::kFp16 ? 0 : 15});
   }
   return all;
 }

@@ -1,10 +1,9 @@
 // Kernels of score functions beside LSSAR's: the golden cases of the family, by both compilers, on
 // Hopper and on the CPU, through the C API. family_turns.h says which compiler has which case and
 // dtype. LLVM has half of the score functions at d 64: the source is the same for both compilers,
-// and with those at d 128 it has every activation. Hopper has them in bf16. Every score function
-// has each pass there: half of them have the forward at d 128 and the training step at d 64, the
-// others all at d 64, and a third of these the training step at d 128 too. The former have the
-// default tiles, the others small ones. family_rules_test has fp16 on Hopper.
+// and with those at d 128 it has every activation. Hopper has them in bf16: in turn the forward, at
+// d 128 where there is such a case and with the default tiles, and a training step at d 64 with
+// small ones. family_rules_test has every pass of each class there, and fp16.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -59,26 +58,23 @@ class FamilyOnHopper : public testing::TestWithParam<std::string> {};
 
 // The passes of a case, in turn from score function to score function; 0: none.
 uint32_t hopper_passes(const std::string& name) {
-  const std::vector<std::string> all = golden_case_names(golden_family_folder()).value();
-  const size_t number = score_number(all, name);
-  const bool is_even = number % 2 == 0;
-  if (name.ends_with("_d128"))
-    return is_even ? uint32_t{LSSAR_PASS_FORWARD} : number % 6 == 1 ? kTraining : 0;
+  const std::vector<std::string>& all = all_family_cases();
+  const bool is_wide = name.ends_with("_d128");
+  if (score_number(all, name) % 2 != 0) return is_wide ? 0 : kTraining;
   const std::string wide = name.substr(0, name.find("__")) + "__full_d128";
-  const bool has_forward_elsewhere = is_even && std::count(all.begin(), all.end(), wide) > 0;
-  return has_forward_elsewhere ? kTraining : kAllPasses;
+  const bool has_wide = std::count(all.begin(), all.end(), wide) > 0;
+  return is_wide == has_wide ? uint32_t{LSSAR_PASS_FORWARD} : 0;
 }
 
 std::vector<std::string> hopper_cases() {
-  std::vector<std::string> cases = golden_case_names(golden_family_folder()).value();
+  std::vector<std::string> cases = all_family_cases();
   std::erase_if(cases, [](const std::string& name) { return hopper_passes(name) == 0; });
   return cases;
 }
 
 TEST_P(FamilyOnHopper, GivesTheGoldenResult) {
   if (!open_compiler(CompilerChoice::kNvrtc).ok()) GTEST_SKIP() << "NVRTC is not installed";
-  const std::vector<std::string> all = golden_case_names(golden_family_folder()).value();
-  const bool has_default_tiles = score_number(all, GetParam()) % 2 == 0;
+  const bool has_default_tiles = hopper_passes(GetParam()) == LSSAR_PASS_FORWARD;
   check(GetParam(), DType::kBf16, hopper_passes(GetParam()), {LSSAR_COMPILER_NVRTC, "sm_90a"},
         has_default_tiles ? "" : small_tiles("sm_90a"));
 }

@@ -62,6 +62,13 @@ void check_golden_ranges(const std::string& name, DType dtype, const CheckDevice
 
 std::string case_name(const testing::TestParamInfo<std::string>& info) { return info.param; }
 
+// At d 64, whose kernels several cases share. FamilyRanges has other head dims.
+std::vector<std::string> range_cases(FamilyCompiler compiler) {
+  std::vector<std::string> cases = family_cases_in_turn(compiler);
+  std::erase_if(cases, [](const std::string& name) { return name.ends_with("_d128"); });
+  return cases;
+}
+
 class FamilyRangesByNvrtc : public testing::TestWithParam<std::string> {};
 
 TEST_P(FamilyRangesByNvrtc, AddUp) {
@@ -71,8 +78,7 @@ TEST_P(FamilyRangesByNvrtc, AddUp) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FamilyRangesByNvrtc,
-                         testing::ValuesIn(family_cases_in_turn(FamilyCompiler::kNvrtc)),
-                         case_name);
+                         testing::ValuesIn(range_cases(FamilyCompiler::kNvrtc)), case_name);
 
 class FamilyRangesByLlvm : public testing::TestWithParam<std::string> {};
 
@@ -82,7 +88,7 @@ TEST_P(FamilyRangesByLlvm, AddUp) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FamilyRangesByLlvm,
-                         testing::ValuesIn(family_cases_in_turn(FamilyCompiler::kLlvm)), case_name);
+                         testing::ValuesIn(range_cases(FamilyCompiler::kLlvm)), case_name);
 
 // One score function of each class.
 class FamilyRanges : public testing::TestWithParam<const char*> {

@@ -74,10 +74,10 @@ std::vector<DType> dtypes() {
 // Where each would be kernels to compile, a turn takes one.
 DType dtype_in_turn(size_t turn) { return dtypes()[turn % dtypes().size()]; }
 
-CapiOptions all_passes(int alignment = 16) {
+CapiOptions all_passes() {
   CapiOptions options;
   options.passes = kAllPasses;
-  options.alignment = alignment;
+  options.alignment = 16;
   return options;
 }
 
@@ -94,18 +94,23 @@ CapiOptions with_small_tiles() {
   return options;
 }
 
+size_t turn_of(const Member& member) {
+  size_t turn = 0;
+  while (std::string_view(kMembers[turn].name) != member.name) ++turn;
+  return turn;
+}
+
+// One 16-bit type in turn, since they differ in conversions only.
+DType half_type(const Member& member) {
+  return turn_of(member) % 2 == 0 ? DType::kBf16 : DType::kFp16;
+}
+
 class FamilyRules : public testing::TestWithParam<Member> {
  protected:
-  static size_t member_turn() {
-    size_t turn = 0;
-    while (std::string_view(kMembers[turn].name) != GetParam().name) ++turn;
-    return turn;
-  }
-  // One 16-bit type in turn, since they differ in conversions only; and fp32 where it has kernels
-  // of its own.
+  // And fp32 where it has kernels of its own.
   static std::vector<DType> dtypes_in_turn() {
-    std::vector<DType> types = dtypes();
-    std::erase(types, member_turn() % 2 == 0 ? DType::kFp16 : DType::kBf16);
+    std::vector<DType> types = {half_type(GetParam())};
+    if (test_target() != "sm_90a") types.push_back(DType::kFp32);
     return types;
   }
   CapiOutputs run(const Problem& problem, const Sizes& sizes, const RandomInputs& inputs) const {
@@ -117,48 +122,43 @@ class FamilyRules : public testing::TestWithParam<Member> {
   }
 };
 
-// bf16 with and without a mask, fp32 without.
+// The first of each kind without a mask too, at one target.
 TEST_P(FamilyRules, HoldForEveryLength) {
-  for (const DType dtype : dtypes()) {
-    for (const bool causal : {false, true}) {
-      if (dtype == DType::kFp16 || (dtype == DType::kFp32 && causal)) continue;
-      const Problem problem = problem_of(GetParam(), dtype, 64, causal);
-      const int64_t pairs[][2] = {{1, 1},   {2, 2},  {3, 3},  {5, 5},  {16, 16}, {17, 17}, {63, 63},
-                                  {65, 65}, {7, 60}, {20, 7}, {64, 0}, {0, 64},  {131, 67}};
-      for (const auto& pair : pairs)
-        check_against_reference(problem, make_sizes(1, 2, 1, pair[0], pair[1]), InputKind::kGauss,
-                                with_small_tiles());
-    }
-  }
+  const int64_t pairs[][2] = {{1, 1},   {2, 2},  {3, 3},  {5, 5},  {16, 16}, {17, 17}, {63, 63},
+                              {65, 65}, {7, 60}, {20, 7}, {64, 0}, {0, 64},  {131, 67}};
+  const auto check = [&](const Problem& problem) {
+    for (const auto& pair : pairs)
+      check_against_reference(problem, make_sizes(1, 2, 1, pair[0], pair[1]), InputKind::kGauss,
+                              with_small_tiles());
+  };
+  for (const DType dtype : dtypes_in_turn()) check(problem_of(GetParam(), dtype, 64, true));
+  if (GetParam().is_first && test_target() != "sm_90a")
+    check(problem_of(GetParam(), half_type(GetParam()), 64, false));
 }
 
-class FamilyShapes : public FamilyRules {
- protected:
-  // How many members before this one are the first of their kind.
-  static size_t number_of_kind() {
-    return std::count_if(kMembers, kMembers + member_turn(),
-                         [](const Member& member) { return member.is_first; });
-  }
-};
+class FamilyShapes : public FamilyRules {};
 
 // Two dims for each kind, in turn: what depends on the dim is the same for all. In bf16 and fp32 in
 // turn; fp16 is as bf16 but for conversions.
 TEST_P(FamilyShapes, HoldForEveryHeadDim) {
   constexpr std::pair<int, int> kDims[] = {{8, 8}, {40, 24}, {128, 136}, {256, 64}, {32, 256}};
-  size_t turn = member_turn(), place = number_of_kind();
+  size_t turn = turn_of(GetParam());
+  size_t place = std::count_if(kMembers, kMembers + turn,  // the kinds before this one
+                               [](const Member& member) { return member.is_first; });
   for (const auto& [dim, dim_v] : kDims) {
     const bool is_fp32 = ++turn % 2 == 0 && test_target() != "sm_90a";
     if (place++ % std::size(kDims) > 1) continue;
     Problem problem = problem_of(GetParam(), is_fp32 ? DType::kFp32 : DType::kBf16, dim, true);
     problem.head_dim_v = dim_v;
-    check_against_reference(problem, make_sizes(2, 4, 2, 37, 53), InputKind::kGauss, all_passes());
+    check_against_reference(problem, make_sizes(2, 4, 2, 37, 53), InputKind::kGauss,
+                            with_small_tiles());
   }
 }
 
 TEST_P(FamilyShapes, HoldForEveryLayoutAndSchedule) {
-  size_t turn = member_turn();
   for (const Layout layout : {Layout::kLengthMajor, Layout::kPadded, Layout::kUnaligned}) {
-    CapiOptions options = all_passes(0);
+    CapiOptions options = training_step();
+    options.alignment = 0;
     options.layout = layout;
     check_against_reference(problem_of(GetParam(), DType::kFp16, 40, true),
                             make_sizes(2, 4, 2, 33, 49), InputKind::kGauss, options);
@@ -168,9 +168,8 @@ TEST_P(FamilyShapes, HoldForEveryLayoutAndSchedule) {
         R"({"dq_mode": "atomic"})", R"({"dq_mode": "ordered"})"}) {
     CapiOptions options = all_passes();
     options.schedule_json = schedule;
-    const DType dtype = turn++ % 2 == 0 ? DType::kBf16 : DType::kFp16;
-    check_against_reference(problem_of(GetParam(), dtype, 64, true), make_sizes(1, 4, 2, 70, 90),
-                            InputKind::kGauss, options);
+    check_against_reference(problem_of(GetParam(), half_type(GetParam()), 64, true),
+                            make_sizes(1, 4, 2, 70, 90), InputKind::kGauss, options);
   }
 }
 
@@ -476,7 +475,7 @@ TEST(FamilyGradients, AreThoseOfRandomExpressions) {
 // One member of each kind: the order of the sums is the kind's, not the expression's.
 TEST(FamilyGradients, HaveTheSameBitsEveryTime) {
   for (const Member& member : first_of_each_kind()) {
-    const Problem problem = problem_of(member, DType::kBf16, 64, true);
+    const Problem problem = problem_of(member, half_type(member), 64, true);
     const Sizes sizes = make_sizes(1, 2, 2, 150, 150);
     const RandomInputs inputs = random_inputs(problem, sizes, InputKind::kGauss, 11);
     std::vector<CapiOutputs> runs;

@@ -15,6 +15,14 @@ namespace lssar {
 
 enum class FamilyCompiler { kNvrtc = 0, kLlvm = 1 };
 
+// All cases. The folder is read once: a test of one case would otherwise take longer to name the
+// cases than to run its own.
+inline const std::vector<std::string>& all_family_cases() {
+  static const auto& kCases =
+      *new std::vector<std::string>(golden_case_names(golden_family_folder()).value());
+  return kCases;
+}
+
 // How many score functions come before that of the case, "relu_l1" of "relu_l1__causal".
 inline size_t score_number(const std::vector<std::string>& cases, const std::string& name) {
   const auto score_of = [](const std::string& text) { return text.substr(0, text.find("__")); };
@@ -26,7 +34,7 @@ inline size_t score_number(const std::vector<std::string>& cases, const std::str
 }
 
 inline std::vector<std::string> family_cases(FamilyCompiler compiler) {
-  const std::vector<std::string> all = golden_case_names(golden_family_folder()).value();
+  const std::vector<std::string>& all = all_family_cases();
   std::vector<std::string> cases;
   for (const std::string& name : all) {
     const bool is_wide = name.ends_with("_d128");
@@ -39,7 +47,7 @@ inline std::vector<std::string> family_cases(FamilyCompiler compiler) {
 // For kernels that one compiler shows to be right: four score functions in turn, which have every
 // dtype.
 inline std::vector<std::string> family_cases_in_turn(FamilyCompiler compiler) {
-  const std::vector<std::string> all = golden_case_names(golden_family_folder()).value();
+  const std::vector<std::string>& all = all_family_cases();
   std::vector<std::string> cases = family_cases(compiler);
   std::erase_if(cases, [&](const std::string& name) {
     const bool is_wide = name.ends_with("_d128");
@@ -50,7 +58,7 @@ inline std::vector<std::string> family_cases_in_turn(FamilyCompiler compiler) {
 
 inline DType family_dtype(FamilyCompiler compiler, const std::string& name) {
   if (name.ends_with("_d128")) return DType::kBf16;
-  const std::vector<std::string> all = golden_case_names(golden_family_folder()).value();
+  const std::vector<std::string>& all = all_family_cases();
   constexpr DType kTurns[] = {DType::kFp32, DType::kBf16, DType::kFp16, DType::kBf16};
   return kTurns[(score_number(all, name) + static_cast<size_t>(compiler)) % 4];
 }

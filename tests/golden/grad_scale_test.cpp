@@ -74,7 +74,7 @@ void check_spread(const Spread& spread, Order order, bool causal, float key_scal
       problem, sizes, {widen(inputs.q), widen(inputs.k), widen(inputs.v), widen(inputs.grad_o)});
   ASSERT_TRUE(reference.ok()) << reference.status().to_string();
   for (const char* schedule : kSchedules) {
-    SCOPED_TRACE(schedule);
+    SCOPED_TRACE(std::string(causal ? "causal " : "full ") + schedule);
     CapiOptions options;
     options.passes = LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD;
     options.alignment = 16;
@@ -94,12 +94,11 @@ void check_spread(const Spread& spread, Order order, bool causal, float key_scal
 class GradScale : public testing::TestWithParam<Order> {};
 
 TEST_P(GradScale, SuitsRowsOfEverySize) {
-  for (const bool causal : {false, true}) {
-    SCOPED_TRACE(causal ? "causal" : "full");
-    check_spread({-20, 10, false}, GetParam(), causal, 1.0f);
-    check_spread({-6, 8, true}, GetParam(), causal, 1.0f);
-    check_spread({-20, -6, false}, GetParam(), causal, 1.0f / 1024);
-  }
+  // Each spread with one of the masks, in turn from order to order.
+  const bool causal = GetParam() == Order::kRising;
+  check_spread({-20, 10, false}, GetParam(), causal, 1.0f);
+  check_spread({-6, 8, true}, GetParam(), !causal, 1.0f);
+  check_spread({-20, -6, false}, GetParam(), causal, 1.0f / 1024);
 }
 
 std::string order_name(const testing::TestParamInfo<Order>& param_info) {

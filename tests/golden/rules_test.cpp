@@ -241,23 +241,22 @@ ContextPtr context_with_seed(const char* seed) {
   return context.ok() ? std::move(*context) : nullptr;
 }
 
-// Key tiles take turns, so dq is summed in one order whatever runs first.
+// Key tiles take turns, so dq is summed in one order whatever runs first. In fp16, whose tiles also
+// have a scale.
 TEST(Repeatability, OrderedDqIsBitwiseTheSameOnEverySchedule) {
-  for (DType dtype : {DType::kBf16, DType::kFp16}) {
-    const Fixture f(dtype, 4, 2, 300, false);
-    CapiOptions options = options_for(kTraining);
-    options.schedule_json = R"({"dq_mode": "ordered"})";
-    std::vector<float> first;
-    for (const char* seed : {"0", "1", "2", "7", "11"}) {
-      const ContextPtr context = context_with_seed(seed);
-      ASSERT_NE(context, nullptr);
-      const auto out = run_capi(context.get(), f.problem, f.sizes,
-                                {f.inputs.q, f.inputs.k, f.inputs.v, f.inputs.grad_o}, options);
-      ASSERT_TRUE(out.ok()) << out.status().to_string();
-      if (first.empty()) first = out->grad_q;
-      ASSERT_EQ(out->grad_q.size(), first.size());
-      EXPECT_EQ(std::memcmp(out->grad_q.data(), first.data(), first.size() * 4), 0) << seed;
-    }
+  const Fixture f(DType::kFp16, 4, 2, 300, false);
+  CapiOptions options = options_for(kTraining);
+  options.schedule_json = R"({"dq_mode": "ordered"})";
+  std::vector<float> first;
+  for (const char* seed : {"0", "1", "2", "7", "11"}) {
+    const ContextPtr context = context_with_seed(seed);
+    ASSERT_NE(context, nullptr);
+    const auto out = run_capi(context.get(), f.problem, f.sizes,
+                              {f.inputs.q, f.inputs.k, f.inputs.v, f.inputs.grad_o}, options);
+    ASSERT_TRUE(out.ok()) << out.status().to_string();
+    if (first.empty()) first = out->grad_q;
+    ASSERT_EQ(out->grad_q.size(), first.size());
+    EXPECT_EQ(std::memcmp(out->grad_q.data(), first.data(), first.size() * 4), 0) << seed;
   }
 }
 
