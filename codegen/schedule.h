@@ -129,7 +129,7 @@ struct Schedule {
   EpsilonFrom epsilon = EpsilonFrom::kX;
   bool skip_tiles = false;
   bool pack_gqa = false;
-  int split_keys = 0;
+  int split_keys = 0;       // keys of a chunk; 0: a block has all keys
   HopperOptions hopper;     // used by Variant::kHopper
   CpuOptions cpu;           // used by Variant::kCpu
   int softplus_degree = 4;  // relative errors in docs/math.md
@@ -140,7 +140,7 @@ struct Schedule {
 // Whether blocks of the forward divide the keys of few queries among them
 // (templates/decode/scores.cuh).
 inline bool splits_keys(const Schedule& schedule) { return schedule.split_keys != 0; }
-// The most queries of a head that are few.
+// The largest Problem::seq_q with which a schedule may have split_keys.
 inline constexpr int kMostFewQueries = 16;
 
 // Whether the dk/dv kernel sums dq.

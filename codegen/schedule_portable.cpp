@@ -222,20 +222,23 @@ Breach check_split_keys(const Refuse& refuse, const Schedule& schedule, const Pr
     return refuse_with("variant hopper", "only portable kernels divide keys among blocks");
   if (problem.varlen && problem.rotary_dim != 0)
     return refuse_with("problem.varlen and problem.rotary_dim",
-                       "the workspace is laid out by the longest sequence then, and turned keys "
-                       "by all of them");
+                       "the workspace of divided keys has room for the longest sequence, and "
+                       "rotated keys need room for all sequences");
   if (problem.invariant)
-    return refuse_with("problem.invariant", "rows of more queries are summed in another order");
+    return refuse_with("problem.invariant",
+                       "calls with more queries sum their keys in another order");
   if (!problem.varlen && (problem.seq_q < 1 || problem.seq_q > kMostFewQueries))
     return refuse_with(fmt::format("problem.seq_q = {}", problem.seq_q),
-                       "the scores of all rows lie in the workspace; seq_q 1 to 16 may have it");
+                       "the workspace has the scores of all rows; allowed are other values with "
+                       "seq_q 1 to 16");
   if (!schedule.pack_gqa)
     return refuse_with("pack_gqa = false", "a block has the queries of all heads that share keys");
   if (schedule.skip_tiles)
-    return refuse_with("skip_tiles = true", "values without weights are left out in any case");
+    return refuse_with("skip_tiles = true",
+                       "these kernels leave out values without weights anyway");
   if (keys % schedule.forward.block_cols != 0)
     return refuse_with(fmt::format("forward.block_cols = {}", schedule.forward.block_cols),
-                       "a chunk has whole tiles");
+                       "it must divide split_keys: a chunk has whole tiles");
   return {};
 }
 

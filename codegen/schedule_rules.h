@@ -34,8 +34,8 @@ Breach check_fixed(const Refuse& refuse, const char* field, const Value& value,
 }
 
 void choose_portable(Schedule& schedule, const Problem& problem, const Target& target);
-// Whether the default divides the keys of few queries among blocks (Schedule::split_keys), and that
-// default, which is portable.
+// Whether the default schedule divides keys among blocks (Schedule::split_keys). choose_split_keys
+// sets that default, whose variant is portable.
 bool prefers_split_keys(const Problem& problem);
 void choose_split_keys(Schedule& schedule, const Problem& problem, const Target& target);
 Breach check_split_keys(const Refuse& refuse, const Schedule& schedule, const Problem& problem);

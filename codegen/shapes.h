@@ -36,8 +36,8 @@ inline int hopper_static_shared_bytes(const Problem& problem) {
 }
 
 int forward_shared_bytes(const Problem& problem, const Schedule& schedule);
-// Of the kernels that divide keys (Schedule::split_keys), besides the one of scores, whose tiles are
-// the forward's: templates/decode/values.cuh and outputs.cuh.
+// Bytes of shared memory of lssar_decode_values and lssar_decode_outputs (Schedule::split_keys).
+// lssar_decode_scores has forward_shared_bytes.
 int decode_values_shared_bytes(const Problem& problem, const Schedule& schedule);
 int decode_outputs_shared_bytes(const Problem& problem);
 // Registers per thread that setmaxnreg gives the producer and the consumers. 0 and 0: not used.

@@ -19,9 +19,10 @@ TFLOP/s count 4 L^2 d per head forward, half when causal, and 2.5 times that bac
 Errors are relative, in L2 norms, against float64 on whole heads; softmax against softmax. "same
 bits": two runs of ours were equal bit by bit.
 
-With --decode a run has decodes: one query. With --device cpu it has them by default, and several
-dtypes and numbers of threads. With --sequences it has packed sequences, too. A timed call is repeated until 20 ms have passed, with warm
-caches; a decode runs once, with cold ones.
+With --decode a run also times decodes, which have one query. With --device cpu it does so by
+default, and has several dtypes and numbers of threads; with --sequences it has packed sequences,
+too. On the CPU a timed call is repeated until 20 ms have passed, with warm caches, and a decode
+runs once, with cold ones.
 Beside each pass stands what nothing but FMA of float32 reaches on as many threads, measured before
 and after it, and beside a decode the rate of copying memory. "MiB beyond" is the peak of memory
 without inputs, results and, of ours, what is saved for the backward.
@@ -260,7 +261,8 @@ def check_options(parser, options):
 
 
 def check_cpu_options(parser, options):
-    """Leaves the one dtype of a GPU without its list."""
+    """Checks --decode, --kv-heads and the options for the CPU alone. For a GPU it replaces the list
+    of dtypes by its one dtype."""
     for keys in options.decode:
         if keys < 0:
             parser.error(f"--decode: {keys}; must not be negative")

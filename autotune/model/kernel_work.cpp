@@ -196,8 +196,8 @@ KernelWork forward_work(const WorkContext& c) {
   return work;
 }
 
-// A launch of blocks that divide the keys of few queries: of scores, or of values. Loads take its
-// time. Those of values are taken to read all of them.
+// One of the two large launches of few queries: `entry` is lssar_decode_scores or
+// lssar_decode_values. Loads bound it. The second one is assumed to read all values.
 KernelWork decode_work(const WorkContext& c, const char* entry) {
   constexpr double kScoreBytes = 4;
   const Schedule& s = c.schedule;
@@ -364,7 +364,8 @@ PassWork work_of(const Problem& problem, const Sizes& sizes, const Schedule& sch
     add_misses(c, pass.kernels.back(), side_rows, readers);
   };
   if (problem.pass == Pass::kForward && splits_keys(schedule)) {
-    // Every byte is read once, so nothing that was read before can be missing.
+    // Keys and values are read once, so no later read can miss the L2. lssar_decode_outputs counts
+    // as a launch alone.
     pass.kernels.push_back(decode_work(c, "lssar_decode_scores"));
     pass.kernels.push_back(decode_work(c, "lssar_decode_values"));
     pass.row_bytes = 0;

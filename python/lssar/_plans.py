@@ -20,7 +20,8 @@ _ALIGNMENT = 16
 
 
 class Plan:
-    """Kernels for one problem and any sizes. `schedule`: JSON, or None for the library's choice."""
+    """Kernels for one problem, and for all sizes that it leaves open. `schedule`: JSON, or None for
+    the library's choice."""
 
     def __init__(self, context, problem, schedule=None):
         self._library = library()
@@ -111,10 +112,10 @@ class Context:
         is invariant, and the dimension and the order of rotary positions; dtype one of
         _structs.DTYPE_*, score and window as _rules.score_of and window_of say; not prepared.
 
-        few_queries: on a GPU, a plan for calls with so few queries that blocks divide the keys. For
-        sequences any number but 0 says so."""
+        few_queries: 0, or the number of queries for which a GPU's blocks divide the keys. For calls
+        of sequences any number but 0 asks for such a plan. The CPU ignores it."""
         if self.kind == _structs.DEVICE_CPU:
-            few_queries = 0  # the plan for any lengths has kernels for them
+            few_queries = 0  # the CPU's plan for any lengths has these kernels
         which = (key, few_queries)
         plan = self._plans.get(which)
         if plan is None:
@@ -253,8 +254,8 @@ def context(kind, ordinal=0):
 
 
 def few_queries(seq_q, seq_k):
-    """seq_q, if blocks of a GPU divide the keys of so few queries, as the library's default does for
-    these lengths; else 0."""
+    """seq_q, if the library's default for these lengths divides the keys among blocks of a GPU;
+    else 0."""
     return seq_q if 1 <= seq_q <= 16 and seq_k > 512 else 0
 
 

@@ -115,8 +115,8 @@ def _keys_in_use(plan, k, used):
 
 
 def _few_queries(lengths, varlen, options):
-    """How many queries a call has, if these are few beside its keys, as in decoding; else 0. For
-    sequences 1 stands for any number."""
+    """Context.plan's few_queries of a call. Calls of sequences share one plan, so theirs is 1 or
+    0."""
     few = 0 if options.invariant else _plans.few_queries(lengths.max_q, lengths.max_k)
     if not varlen:
         return few

@@ -18,7 +18,7 @@ LSSAR_DEVICE i64 num_chunks(const AttentionParams& params) {
 enum ChunkPart {
   kPartSum,      // of activations, or of their magnitudes
   kPartLargest,  // score, or for the power of the re-weighting activation
-  kPartLowest,   // the same: the largest negative activation
+  kPartLowest,   // minus the lowest activation
   kPartDivisor,  // what the chunk adds to the divisor of o
 };
 
@@ -41,7 +41,8 @@ struct DecodeMemory {
     return parts + which * chunks + chunk;
   }
 
-  // The largest of all chunks, in every lane of the quad that shares the row. NaN is ignored.
+  // The largest of all chunks, in every lane of the quad that shares the row. A chunk whose number
+  // is NaN is left out.
   LSSAR_DEVICE float largest(ChunkPart which, bool has_row) const {
     float most = -infinity();
     if (has_row)
@@ -50,8 +51,8 @@ struct DecodeMemory {
     return quad_maximum(most);
   }
 
-  // The sum of all chunks, each times `factor_of(chunk)`, by Kahan: sums of 10^6 keys decide on
-  // dead rows. In every lane of the quad.
+  // The sum of all chunks, each times `factor_of(chunk)`, by Kahan's summation, because the sum
+  // decides whether a row is dead, and a row may have 10^6 keys. Every lane of the quad gets it.
   template <class FactorOf>
   LSSAR_DEVICE float sum(ChunkPart which, bool has_row, const FactorOf& factor_of) const {
     float total = 0.0f, lost = 0.0f;

@@ -1,7 +1,7 @@
 // Decoding: adds what the chunks of keys contribute to a row's output, in a fixed order.
 //
-// A block has a row. Its warps take every kDecodeWarps-th chunk, and a lane takes two columns of
-// every 64.
+// A block computes one row. Each of its kWarps warps adds every kWarps-th chunk, and each lane adds
+// two columns of every 64.
 #pragma once
 
 #include "templates/decode/memory.cuh"
@@ -14,8 +14,8 @@ struct DecodeOutputShape {
   static constexpr int kSharedBytes = kWarps * Config::kHeadDimVPadded * 4;
 };
 
-// The sum of every kStep-th chunk's part of the divisor, in every lane of a warp. If the divisor is
-// no sum, every chunk has all of it.
+// The divisor of a row, in every lane of a warp: the sum of the chunks' parts. A divisor that is no
+// sum is the same in every chunk, so the first one's is taken.
 template <class Config>
 LSSAR_DEVICE float decode_divisor(const DecodeMemory<Config>& memory) {
   if (memory.chunks == 0) return 0.0f;

@@ -8,7 +8,8 @@
 // Shared memory: tiles of values, the list, a word for every 8 keys of each warp, the list's
 // length.
 //
-// Few tiles, because a block mostly has one or two, and more blocks hide what each one waits for.
+// At most kDecodeValueStages tiles: a block mostly has one or two, and the memory saved leaves room
+// for more blocks, which hide latency.
 #pragma once
 
 #include "templates/decode/scores.cuh"

@@ -239,9 +239,9 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
     all_consumers_barrier<Shape::kNumConsumers>();
   }
 
-  // Products -> M, rounded, and dS', rounded with kRoundsAtOnce, of 16 queries. NOTE: their
-  // products start before the next 16 are weighed. Weighing all queries at once took more registers
-  // than there are.
+  // Products -> M, rounded, and dS', rounded with kRoundsAtOnce, of 16 queries. NOTE: the products
+  // of 16 queries start before the next 16 are weighed. Weighing all queries at once took more
+  // registers than there are.
   //
   // Laid out as emitted sources have it.
   // clang-format off

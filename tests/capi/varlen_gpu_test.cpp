@@ -83,7 +83,7 @@ TEST(VarlenGpu, BlocksDivideTheKeysOfCaches) {
   }
 }
 
-// Turned keys lie in the workspace, which has room for all sequences at once only.
+// Rotated keys of all sequences lie in the workspace, which here has room for the longest one only.
 TEST(VarlenGpu, BlocksDoNotDivideTurnedKeys) {
   const ContextPtr context = strict_context("sm_80");
   ASSERT_NE(context, nullptr);
@@ -98,7 +98,9 @@ TEST(VarlenGpu, BlocksDoNotDivideTurnedKeys) {
             LSSAR_STATUS_INVALID_ARGUMENT);
   EXPECT_THAT(
       lssar_last_error_detail(),
-      HasSubstr("split_keys = 128: allowed is 0 with problem.varlen and problem.rotary_dim"));
+      HasSubstr(
+          "split_keys = 128: allowed is 0 with problem.varlen and problem.rotary_dim, because "
+          "the workspace of divided keys has room for the longest sequence"));
 }
 
 // A sequence's window is that of its own positions: short ones see all of their keys.

@@ -1,5 +1,6 @@
 #include "codegen/schedule.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -273,7 +274,7 @@ TEST(Schedule, PacksHeadsThatFillEmptyTiles) {
   }
 }
 
-// The forward alone divides keys among blocks, where few queries see more keys than a chunk has.
+// The forward alone divides keys among blocks, where few queries see more than 512 keys.
 TEST(Schedule, DividesTheKeysOfFewQueries) {
   const auto split = [](const Problem& problem, const char* name) {
     return default_schedule(problem, target(name)).split_keys;
@@ -307,6 +308,27 @@ TEST(Schedule, DividesTheKeysOfFewQueries) {
   problem.seq_q = 1;
   problem.seq_k = 1000;
   EXPECT_EQ(split(problem, "x86-64-v3"), 0);
+}
+
+// An error names what split_keys does not go with, and why.
+TEST(Schedule, SaysWhyKeysCannotBeDivided) {
+  Problem few;
+  few.seq_q = 1;
+  few.seq_k = 1000;
+  const auto expect = [&](const char* message, auto break_it) {
+    Problem problem = few;
+    Schedule schedule = default_schedule(problem, target());
+    break_it(problem, schedule);
+    EXPECT_THAT(validate(schedule, problem, target()).message(), testing::HasSubstr(message));
+  };
+  expect("allowed is 0 with problem.invariant, because calls with more queries sum their keys",
+         [](Problem& p, Schedule&) { p.invariant = true; });
+  expect("problem.seq_q = 17, because the workspace has the scores of all rows; allowed are other",
+         [](Problem& p, Schedule&) { p.seq_q = 17; });
+  expect("skip_tiles = true, because these kernels leave out values without weights anyway",
+         [](Problem&, Schedule& s) { s.skip_tiles = true; });
+  expect("forward.block_cols = 48, because it must divide split_keys: a chunk has whole tiles",
+         [](Problem&, Schedule& s) { s.forward.block_cols = 48; });
 }
 
 // A field that rules it out, and split_keys 0, mean the kernels in which a block has all keys.

@@ -540,7 +540,7 @@ class CompiledDefinition(unittest.TestCase):
 
 
 class DecodesOnAGpu(unittest.TestCase):
-    """Beside them a plan that does not know the number of queries would have other kernels."""
+    """A plan that did not know the number of queries would have other kernels."""
 
     def test_the_plan_is_made_for_one_query(self):
         options = "--device virtual --dims 64 --p 15 --passes forward --contenders math ours"

@@ -89,13 +89,13 @@ def make_cases(dims, lengths, causal, data, heads, tokens):
 
 
 def shared_heads(options):
-    """Heads of keys that decodes have; None: as many as heads."""
+    """The numbers of kv heads of decodes. None in the list: as many as heads."""
     wanted = options.kv_heads or [options.heads]
     return [None if kv_heads == options.heads else kv_heads for kv_heads in wanted]
 
 
 def make_decodes(options):
-    """One query each, with as many batch entries as `tokens` keys are in."""
+    """Decodes of one query. The batch, at least 1, is chosen to give `tokens` keys."""
     if "forward" not in options.passes:
         return []
     return [

@@ -127,7 +127,7 @@ class Session:
         if case.num_queries:
             passes = capi.PASS_FORWARD
         fixed = self.options.fixed_lengths and not case.lengths
-        # Without the number of queries a GPU's plan has the kernels of many.
+        # A GPU's plan divides keys among blocks only if it knows the number of queries.
         fixed_queries = fixed or case.num_queries and not self.device.on_cpu
         return capi.sized(
             capi.Problem,
