@@ -230,7 +230,7 @@ Breach check_split_keys(const Refuse& refuse, const Schedule& schedule, const Pr
   if (!problem.varlen && (problem.seq_q < 1 || problem.seq_q > kMostFewQueries))
     return refuse_with(fmt::format("problem.seq_q = {}", problem.seq_q),
                        "the workspace has the scores of all rows; allowed are other values with "
-                       "seq_q 1 to 16");
+                       "seq_q 1 to 16, and with varlen");
   if (!schedule.pack_gqa)
     return refuse_with("pack_gqa = false", "a block has the queries of all heads that share keys");
   if (schedule.skip_tiles)
