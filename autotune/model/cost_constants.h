@@ -10,9 +10,10 @@ namespace lssar {
 struct CostConstants {
   // Clocks for the start and end of a block. Clocks for the end of a work tile and the start of the
   // next one, if a block has several.
-  double block_clocks = 5500, tile_clocks = 3800;
-  // Clocks from the request of a tile in the L2 to its use.
-  double load_clocks = 800;
+  double block_clocks = 3800, tile_clocks = 3800;
+  // Clocks from the request of a tile in the L2 to its use: by cp.async, and in the ring that TMA
+  // fills, where a tile also waits for all consumers.
+  double load_clocks = 800, ring_clocks = 2400;
 
   // Bytes of L2 bandwidth per byte that is added to a sum. The sum is read and written there.
   double sum_cost = 2;
@@ -25,10 +26,10 @@ struct CostConstants {
   // flight.
   double hidden_alone = 0.75;
   // Without a product in flight, n streams hide 1 - n^-stream_power.
-  double stream_power = 2;
+  double stream_power = 3.5;
   // How much less a cluster hides for each block beyond the first, because blocks wait for each
   // other.
-  double cluster_wait = 0.02;
+  double cluster_wait = 0.05;
   // The part of a block's end that remains if o is stored in whole rows.
   double store_share = 0.85;
   // Clocks that a turn of ordered sums waits until its counter has gone to the L2 and back.

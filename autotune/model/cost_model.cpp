@@ -79,7 +79,6 @@ struct Rates {
 
 KernelTime time_of(const KernelWork& work, double wave, const Rates& rates, const GpuModel& gpu) {
   const double clocks_per_ms = gpu.clock_ghz * 1e6 * gpu.sustained;
-  const double load_clocks = gpu.constants.load_clocks;
   KernelTime time;
   time.wave = wave;
   for (const Phase& phase : work.phases) {
@@ -94,7 +93,7 @@ KernelTime time_of(const KernelWork& work, double wave, const Rates& rates, cons
     const double num_tiles = phase.tiles / gpu.num_sms / work.blocks_per_sm;  // of a block's share
     if (num_tiles <= 0) continue;
     const double clocks = combined * clocks_per_ms / num_tiles;
-    const double late = load_clocks * std::exp(-2 * phase.depth * clocks / load_clocks);
+    const double late = work.load_clocks * std::exp(-2 * phase.depth * clocks / work.load_clocks);
     time.stall += (late + work.turn_clocks) * num_tiles / clocks_per_ms;
   }
   time.stall += work.block_clocks * work.blocks / gpu.num_sms / clocks_per_ms;

@@ -16,7 +16,7 @@ struct GpuModel {
   std::string target;
   int num_sms = 0;
   double clock_ghz = 0;      // boost
-  double sustained = 0.835;  // share of the clock that remains under dense tensor work
+  double sustained = 0.855;  // share of the clock that remains under dense tensor work
   double tensor_flop = 0;    // dense fp16/bf16 into float32, 2 per multiply-add
   double mma_sync = 1;       // share of tensor_flop that mma.sync reaches
   double special = 16;       // special functions

@@ -39,6 +39,7 @@ struct KernelWork {
   double hidden = 1;        // share of the resources' times that others hide: 1 = all except the
                             // root of the sum of squares, 0 = they add up
   double block_clocks = 0;  // start and end of a work tile
+  double load_clocks = 0;   // from the request of a tile to its use
   double turn_clocks = 0;   // wait of a key tile for its turn, in ordered sums
   double spill_factor = 1;  // > 1: registers will probably spill
 };

@@ -94,6 +94,7 @@ void set_occupancy(const WorkContext& c, const Tiling& tiling, int shared_bytes,
   const CostConstants& constants = c.gpu.constants;
   work.block_clocks =
       (work.is_persistent ? constants.tile_clocks : constants.block_clocks) / work.blocks_per_sm;
+  work.load_clocks = c.is_hopper() ? constants.ring_clocks : constants.load_clocks;
 
   if (!c.is_hopper()) work.busy = busy_share(threads / kWarpThreads * work.blocks_per_sm);
 

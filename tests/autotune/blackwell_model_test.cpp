@@ -50,7 +50,7 @@ std::vector<GpuModel> assumed_models(const std::string& target, const char* card
   for (const double factor : {0.7, 1.4}) add([&](GpuModel& gpu) { gpu.l2_gbps *= factor; });
   for (const double clocks : {500, 1500})
     add([&](GpuModel& gpu) { gpu.constants.load_clocks = clocks; });
-  for (const double power : {1, 3}) add([&](GpuModel& gpu) { gpu.constants.stream_power = power; });
+  for (const double power : {2, 5}) add([&](GpuModel& gpu) { gpu.constants.stream_power = power; });
   if (target == "sm_121") add([](GpuModel& gpu) { gpu.tensor_flop *= 2; });
   if (target == "sm_100") add([](GpuModel& gpu) { gpu.mma_sync *= 2; });
   return models;

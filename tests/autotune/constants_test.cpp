@@ -23,14 +23,15 @@ Range range_of(const char* name, double low, double high, double CostConstants::
 const std::vector<Range>& ranges() {
   using C = CostConstants;
   static const std::vector<Range> all = {
-      {"l2", 3000, 5120, [](GpuModel& gpu, double value) { gpu.l2_gbps = value * gpu.clock_ghz; }},
+      {"l2", 3500, 5120, [](GpuModel& gpu, double value) { gpu.l2_gbps = value * gpu.clock_ghz; }},
       {"launch_us", 1, 5, [](GpuModel& gpu, double value) { gpu.launch_us = value; }},
       range_of("sum_cost", 1, 3, &C::sum_cost),
-      range_of("block_clocks", 3800, 8000, &C::block_clocks),
+      range_of("block_clocks", 2500, 6000, &C::block_clocks),
       range_of("load_clocks", 500, 1500, &C::load_clocks),
+      range_of("ring_clocks", 800, 2500, &C::ring_clocks),
       range_of("hidden_alone", 0.5, 1, &C::hidden_alone),
-      range_of("stream_power", 1, 3, &C::stream_power),
-      range_of("cluster_wait", 0, 0.05, &C::cluster_wait),
+      range_of("stream_power", 2, 5, &C::stream_power),
+      range_of("cluster_wait", 0.02, 0.12, &C::cluster_wait),
       range_of("store_share", 0.7, 1, &C::store_share),
       range_of("ordered_clocks", 1000, 3000, &C::ordered_clocks),
       range_of("spilled_register", 0.005, 0.05, &C::spilled_register),
@@ -106,6 +107,10 @@ TEST(Constants, EachChangesAnEstimate) {
         GpuModel gpu = usual;
         range.set(gpu, range.high);
         changes |= c.ms(schedule, gpu) != c.ms(schedule, usual);
+        const Schedule portable =
+            schedule_for(c.problem, c.target, {{"variant", "portable"}, {"dq_mode", "split"}})
+                .value();
+        changes |= c.ms(portable, gpu) != c.ms(portable, usual);
         schedule.forward = {64, 160, 2, 1};  // a stream alone that spills
         schedule.block_dv = 256;
         schedule.hopper.ping_pong = false;

@@ -81,7 +81,7 @@ TEST_F(ProbeList, ErrorsNameTheFieldItsValueAndWhatIsAllowed) {
   EXPECT_EQ(
       error_of([](json& d) { d["constants"][0]["name"] = "clocks"; }),
       ": probes[0].constants[0].name = clocks: allowed are block_clocks, cluster_wait, "
-      "hidden_alone, l2_bytes_per_clock, load_clocks, ordered_clocks, stream_power, sum_cost");
+      "hidden_alone, l2_bytes_per_clock, ordered_clocks, ring_clocks, stream_power, sum_cost");
   EXPECT_EQ(error_of([](json& d) { d["name"] = "a b"; }),
             ": probes[0].name = a b: allowed are a to z, 0 to 9 and _");
   EXPECT_NE(error_of([](json& d) { d["repeat"] = 3; }).find("repeat"), std::string::npos);

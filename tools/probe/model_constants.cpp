@@ -15,8 +15,8 @@ constexpr ModelConstant kConstants[] = {
     of_model<&CostConstants::hidden_alone>("hidden_alone"),
     {"l2_bytes_per_clock", [](const GpuModel& gpu) { return gpu.l2_gbps / gpu.clock_ghz; },
      [](GpuModel& gpu, double value) { gpu.l2_gbps = value * gpu.clock_ghz; }},
-    of_model<&CostConstants::load_clocks>("load_clocks"),
     of_model<&CostConstants::ordered_clocks>("ordered_clocks"),
+    of_model<&CostConstants::ring_clocks>("ring_clocks"),
     of_model<&CostConstants::stream_power>("stream_power"),
     of_model<&CostConstants::sum_cost>("sum_cost"),
 };
