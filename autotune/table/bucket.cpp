@@ -10,6 +10,7 @@
 
 #include "autotune/table/required_fields.h"
 #include "base/field_json.h"
+#include "codegen/schedule.h"
 #include "codegen/visible_keys.h"
 #include "score/score_function_fields.h"
 
@@ -92,6 +93,9 @@ Bucket bucket_of(const Problem& problem, const Sizes& sizes, Determinism determi
   bucket.fixed_lengths = problem.seq_q != 0 && problem.seq_k != 0;
   if (problem.pass == Pass::kBackward) bucket.determinism = determinism;
   bucket.seq_q = length_bucket(sizes.seq_q);
+  // Few queries have kernels of their own, so more than that are never in their buckets.
+  if (sizes.seq_q > kMostFewQueries && bucket.seq_q <= kMostFewQueries)
+    bucket.seq_q = 2 * kMostFewQueries;
   bucket.seq_k = length_bucket(sizes.seq_k);
   bucket.slices = length_bucket(sizes.batch * sizes.heads);
   return bucket;

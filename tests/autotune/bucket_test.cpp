@@ -128,6 +128,17 @@ TEST(Bucket, OfAProblem) {
   EXPECT_TRUE(bucket.has_offset);
 }
 
+TEST(Bucket, FewQueriesShareNoneWithMore) {
+  const auto queries = [](int64_t seq_q) {
+    const Sizes sizes = {1, 8, 8, seq_q, 4096};
+    return bucket_of(Problem(), sizes, Determinism::kRepeatable).seq_q;
+  };
+  EXPECT_EQ(queries(12), 16);
+  EXPECT_EQ(queries(16), 16);
+  EXPECT_EQ(queries(17), 32);
+  EXPECT_EQ(queries(40), 32);
+}
+
 TEST(Bucket, HeadsThatAreNotKnownAreNotShared) {
   Problem problem;
   problem.causal = true;
