@@ -63,9 +63,9 @@ class CandidateHost final : public CandidateRunner {
   Status set_up(std::shared_ptr<Device> device);
   void add_virtual_engines();
   Result<KernelSource> source_of(const CandidateSpec& candidate) const;
-  // A check of fixed lengths also runs the candidate's kernel for any length. Compile workers put it
-  // into the cache, because the one process with the device would compile one after the other. An
-  // error here is left to the check, which reports it.
+  // A check of fixed lengths also runs the candidate's kernel for any length. Compile workers put
+  // it into the cache, because the one process with the device would compile one after the other.
+  // An error here is left to the check, which reports it.
   void compile_open_form(const CandidateSpec& candidate);
   Status check_usable() const;
   // Tests whether the device still works after a candidate failed on it.

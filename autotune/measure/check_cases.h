@@ -34,8 +34,8 @@ std::vector<CheckCase> check_cases(const Problem& problem, const Sizes& sizes,
                                    const Schedule& schedule, const KernelSource& source,
                                    CheckDepth depth);
 
-// The same problem with lengths given at run time. The number of queries stays where the schedule is
-// for few of them (split_keys).
+// The same problem with lengths given at run time. The number of queries stays where the schedule
+// is for few of them (split_keys).
 Problem with_open_lengths(const Problem& problem, const Schedule& schedule);
 inline bool has_fixed_length(const Problem& problem) {
   return problem.seq_q != 0 || problem.seq_k != 0;

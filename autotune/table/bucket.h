@@ -46,8 +46,8 @@ struct Bucket {
   Determinism determinism =
       Determinism::kRepeatable;  // of the backward; other passes have no choice
 
-  // The powers of two nearest to the lengths (by logarithm; a tie rounds up); 0 = not known. From 17
-  // queries on at least 32.
+  // The powers of two nearest to the lengths (by logarithm; a tie rounds up); 0 = not known. From
+  // 17 queries on at least 32.
   int64_t seq_q = 0;
   int64_t seq_k = 0;
   int64_t slices = 0;  // batch * heads, likewise

@@ -53,8 +53,8 @@ struct CapiOptions {
   bool fixes_queries = false;  // and for this number of queries, but for any number of keys
   int32_t alignment = 0;       // as lssar_problem.alignment
   std::string schedule_json;
-  // Of the backward, which then has a plan of its own; "": that of the other passes. Backwards
-  // whose schedules differ can share one forward for training.
+  // The backward's schedule, which then has a plan of its own; "": that of the other passes. So
+  // backwards with different schedules can share one forward for training.
   std::string backward_schedule_json = {};
   bool wants_row_stats = false;  // of forward
 };

@@ -21,15 +21,17 @@ bool is_alike(const std::string& target) {
          target == "sm_120";
 }
 
-// Of those, targets with the limits of another: sm_86's, and sm_80's but for more shared memory.
+// Whether the limits are another target's too: sm_89 has those of sm_86, and sm_90 those of sm_80
+// with more shared memory.
 bool has_known_limits(const std::string& target) { return target == "sm_89" || target == "sm_90"; }
 
-// Every head dim in bf16, a few in fp32, one in fp16, and one without a mask; for targets that are
-// like another the largest dim in bf16, and one kernel in fp16 and in fp32; where the limits are
-// another's too, the backward of the largest dim. For sm_90a NVRTC's leaves out what
-// hopper_table_test compiles. Without a mask it has every backward, which is short of registers,
-// and the forwards of powers of 2 in turn. LLVM, which does not assign registers here, has three
-// dims: small, not a power of 2, and the largest. Its kernels for sm_90a are those of sm_80.
+// The problems that are compiled for a target. Most targets: every head dim in bf16, a few in fp32,
+// one in fp16, and one without a mask. Targets that are like another: the largest dim in bf16, and
+// one kernel in fp16 and in fp32. Where the limits are another's too: the backward of the largest
+// dim. With NVRTC sm_90a leaves out what hopper_table_test compiles, and has every backward without
+// a mask, which is short of registers, and forwards of some dims. LLVM does not assign registers
+// here, so it has three dims: small, not a power of 2, and the largest. Its kernels for sm_90a are
+// those of sm_80.
 std::vector<Problem> grid(const std::string& target, CompilerChoice compiler) {
   const bool has_table = target == "sm_90a" && compiler == CompilerChoice::kNvrtc;
   std::vector<Problem> problems;
