@@ -207,7 +207,7 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
   out.constant("bool", "kOrderedDq",
                boolean(problem.pass == Pass::kBackward && schedule.dq_mode == DqMode::kOrdered));
   out.constant("int", "kRowThreads", number(kRowThreads));
-  const bool is_split = problem.pass == Pass::kForward && splits_keys(schedule);
+  const bool is_split = divides_keys(problem, schedule);
   out.constant("int", "kSplitKeys", number(is_split ? schedule.split_keys : 0));
   out.constant("bool", "kTakesTickets", boolean(takes_tickets(problem, schedule)));
   if (schedule.variant == Variant::kHopper) write_hopper_constants(out, problem, schedule);

@@ -140,6 +140,10 @@ struct Schedule {
 // Whether blocks of the forward divide the keys of few queries among them
 // (templates/decode/scores.cuh).
 inline bool splits_keys(const Schedule& schedule) { return schedule.split_keys != 0; }
+// The same of the problem's pass: other passes ignore the field.
+inline bool divides_keys(const Problem& problem, const Schedule& schedule) {
+  return problem.pass == Pass::kForward && splits_keys(schedule);
+}
 // The largest Problem::seq_q with which a schedule may have split_keys.
 inline constexpr int kMostFewQueries = 16;
 

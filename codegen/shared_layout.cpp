@@ -138,7 +138,6 @@ void forward_parts(const Problem& problem, const Schedule& schedule, const Group
 
 template <class Group>
 void decode_values_parts(const Problem& problem, const Schedule& schedule, const Group& group) {
-  constexpr int kKeysPerWord = 8;
   const Tiling& tiling = schedule.forward;
   const int warps = tiling.block_rows / kWarpRows;
   group(std::min(tiling.stages, lssar_constants::kDecodeValueStages),
@@ -146,7 +145,7 @@ void decode_values_parts(const Problem& problem, const Schedule& schedule, const
                tile_bytes(problem, tiling.block_cols, schedule.block_dv)}});
   group(0, Parts{{"live keys", "of the chunk, one after another", schedule.split_keys * 4},
                  {"words", "of every warp, one for 8 keys: which are live",
-                  warps * schedule.split_keys / kKeysPerWord * 4},
+                  warps * schedule.split_keys / lssar_constants::kDecodeKeysPerWord * 4},
                  {"count", "of live keys", 16}});
 }
 

@@ -55,7 +55,7 @@ Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule&
   const bool is_backward = problem.pass == Pass::kBackward;
   const bool is_cpu = schedule.variant == Variant::kCpu;
   const bool has_sums = is_backward && sums_dq(schedule);
-  const bool is_split = problem.pass == Pass::kForward && splits_keys(schedule);
+  const bool is_split = divides_keys(problem, schedule);
   // cpu_panel_slices multiplies these without a check.
   const auto slices = product({sizes.batch, sizes.kv_heads});
   if (!slices) return overflow("workspace", sizes);

@@ -175,8 +175,7 @@ std::vector<Step> decode_steps(const Problem& problem, const Schedule& schedule)
 
 // The steps after q and k have been rotated.
 std::vector<Step> attention_steps(const Problem& problem, const Schedule& schedule) {
-  if (splits_keys(schedule) && problem.pass == Pass::kForward)
-    return decode_steps(problem, schedule);
+  if (divides_keys(problem, schedule)) return decode_steps(problem, schedule);
   std::vector<Step> steps;
   if (problem.varlen) steps.push_back(order_step());
   steps.push_back(row_step("lssar_key_norms", GridRows::kKeys, "key_norms"));
@@ -227,7 +226,7 @@ std::vector<std::string> template_roots(const Problem& problem, const Schedule& 
       "templates/kernels/params.cuh",
       problem.dtype == DType::kFp32 ? "templates/tile/mma32.cuh" : "templates/tile/mma16.cuh",
       "templates/kernels/key_norms.cuh"};
-  const bool is_decode = splits_keys(schedule) && problem.pass == Pass::kForward;
+  const bool is_decode = divides_keys(problem, schedule);
   if (problem.varlen) roots.push_back("templates/kernels/order_sequences.cuh");
   if (problem.rotary_dim != 0)
     roots.push_back(problem.varlen ? "templates/kernels/rotate_sequences.cuh"

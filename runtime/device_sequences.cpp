@@ -44,7 +44,7 @@ Tables tables_of(const Sizes& sizes) {
 Sizes workspace_sizes(const Problem& problem, const Schedule& schedule, const Sizes& sizes,
                       int64_t total_q, int64_t total_k) {
   // Every row of few queries has room for the keys of the longest sequence.
-  if (splits_keys(schedule) && problem.pass == Pass::kForward)
+  if (divides_keys(problem, schedule))
     return {1, sizes.heads, sizes.kv_heads, total_q, sizes.seq_k};
   const int64_t tile_q = schedule.dkdv.block_cols;
   return {1, sizes.heads, sizes.kv_heads, total_q + sizes.batch * tile_q,

@@ -280,7 +280,9 @@ def check_cpu_options(parser, options):
         if not options.seconds > 0:
             parser.error(f"--seconds: {options.seconds}; must be above 0")
         return
-    for name in ("threads", "sequences", "seconds"):
+    from compare.cases import CPU_OPTIONS
+
+    for name in CPU_OPTIONS:
         if getattr(options, name) is not None:
             parser.error(f"--{name.replace('_', '-')}: is for --device cpu")
     if len(options.dtype) != 1 or options.dtype == ["fp32"]:

@@ -363,7 +363,7 @@ PassWork work_of(const Problem& problem, const Sizes& sizes, const Schedule& sch
     pass.kernels.back().entry = entry;
     add_misses(c, pass.kernels.back(), side_rows, readers);
   };
-  if (problem.pass == Pass::kForward && splits_keys(schedule)) {
+  if (divides_keys(problem, schedule)) {
     // Keys and values are read once, so no later read can miss the L2. lssar_decode_outputs counts
     // as a launch alone.
     pass.kernels.push_back(decode_work(c, "lssar_decode_scores"));

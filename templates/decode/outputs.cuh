@@ -23,9 +23,7 @@ LSSAR_DEVICE float decode_divisor(const DecodeMemory<Config>& memory) {
     float sum = 0.0f;
     for (i64 chunk = lane_index(); chunk < memory.chunks; chunk += kWarpThreads)
       sum += *memory.part(kPartDivisor, chunk);
-#pragma unroll
-    for (int mask = 1; mask < kWarpThreads; mask *= 2) sum += shuffle_xor(sum, mask);
-    return sum;
+    return warp_sum(sum);
   } else {
     return *memory.part(kPartDivisor, 0);
   }

@@ -19,9 +19,8 @@ namespace lssar_device {
 template <class Config>
 struct DecodeValueShape {
   using Forward = ForwardShape<Config>;
-  static constexpr int kKeysPerWord = 8;
   static constexpr int kWarps = Forward::kThreads / kWarpThreads;
-  static constexpr int kWords = Config::kSplitKeys / kKeysPerWord;
+  static constexpr int kWords = Config::kSplitKeys / kDecodeKeysPerWord;
   static constexpr int kStages =
       Config::kForwardStages < kDecodeValueStages ? Config::kForwardStages : kDecodeValueStages;
   static constexpr int kListOffset = kStages * Forward::ValueTile::kBytes;
@@ -171,7 +170,7 @@ struct DecodeValues : DecodeBlock<Config> {
       for (int n = 0; n < kKeyMmaTiles; ++n) {
         const u32 live = live_keys(s, n);
         if (lane_index() == 0)
-          store_shared(word_address(warp_index(), in_chunk / ValueShape::kKeysPerWord + n), live);
+          store_shared(word_address(warp_index(), in_chunk / kDecodeKeysPerWord + n), live);
       }
     }
   }
@@ -185,10 +184,10 @@ struct DecodeValues : DecodeBlock<Config> {
       u32 word = 0;
       for (int warp = 0; warp < ValueShape::kWarps; ++warp) {
         u32 of_warp;
-        load_shared(of_warp, word_address(warp, key / ValueShape::kKeysPerWord));
+        load_shared(of_warp, word_address(warp, key / kDecodeKeysPerWord));
         word |= of_warp;
       }
-      const bool is_live = (word >> key % ValueShape::kKeysPerWord & 1u) != 0;
+      const bool is_live = (word >> key % kDecodeKeysPerWord & 1u) != 0;
       const u32 live = warp_ballot(is_live);
       if (is_live)
         store_shared(list + (count + count_bits(live & lanes_below)) * 4, static_cast<u32>(key));

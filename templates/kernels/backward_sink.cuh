@@ -11,17 +11,12 @@
 #include "templates/ptx/index.cuh"
 #include "templates/ptx/memory.cuh"
 #include "templates/ptx/sync.cuh"
+#include "templates/tile/fragment.cuh"
 #include "templates/tile/rows.cuh"
 #include "templates/tile/sequences.cuh"
 #include "templates/tile/sink.cuh"
 
 namespace lssar_device {
-
-LSSAR_DEVICE float warp_sum(float x) {
-#pragma unroll
-  for (int mask = 1; mask < kWarpThreads; mask *= 2) x += shuffle_xor(x, mask);
-  return x;
-}
 
 // A thread's sum.
 struct SinkSum {

@@ -18,6 +18,7 @@ inline constexpr int kSinkThreads = 256;  // of the kernel that sums sinks' grad
 // Numbers that a chunk of keys has for each row of few queries (decode/memory.cuh).
 inline constexpr int kDecodeParts = 4;
 inline constexpr int kDecodeValueStages = 2;  // the most tiles of values in shared memory
+inline constexpr int kDecodeKeysPerWord = 8;  // of the words that say which keys have weights
 
 inline constexpr int kSequenceThreads = 512;  // of kernels/order_sequences.cuh
 // Static shared memory of kernels of sequences (tile/sequences.cuh): a block's parameters, its

@@ -51,6 +51,12 @@ LSSAR_DEVICE float quad_sum(float x) {
   x += shuffle_xor(x, 1);
   return x + shuffle_xor(x, 2);
 }
+// In every lane of the warp.
+LSSAR_DEVICE float warp_sum(float x) {
+#pragma unroll
+  for (int mask = 1; mask < kWarpThreads; mask *= 2) x += shuffle_xor(x, mask);
+  return x;
+}
 // NOTE: ignores NaN.
 LSSAR_DEVICE float quad_maximum(float x) {
   x = maximum(x, shuffle_xor(x, 1));

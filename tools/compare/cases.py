@@ -15,6 +15,7 @@ RESULTS = {
 }
 # Work over that of the forward, as FlashAttention counts.
 WORK = {"forward": 1.0, "forward_train": 1.0, "backward": 2.5, "forward_backward": 3.5}
+CPU_OPTIONS = ("threads", "sequences", "seconds")  # that other devices do not have
 CPU_LENGTHS = [512 << i for i in range(6)]
 # Longer cases take minutes each. They are compared only with a causal mask and on the largest number
 # of threads.

@@ -8,7 +8,7 @@ import time
 import torch
 
 from compare import capi, cpu, definition, machine, plot, report, sequences, timing
-from compare.cases import make_cases, make_cpu_cases, make_decodes
+from compare.cases import CPU_OPTIONS, make_cases, make_cpu_cases, make_decodes
 from compare.contenders import NotHere, OursContender, PlainContender, SdpaContender
 from compare.flex import FlexContender
 from compare.runner import CaseRun
@@ -24,9 +24,6 @@ PASS_BITS = {
     "backward": capi.PASS_FORWARD_TRAIN | capi.PASS_BACKWARD,
     "forward_backward": capi.PASS_FORWARD_TRAIN | capi.PASS_BACKWARD,
 }
-
-
-CPU_OPTIONS = ("threads", "sequences", "seconds")
 
 
 def now():
