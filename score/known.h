@@ -13,7 +13,7 @@ struct NamedActivation {
   const char* text;  // in x
 };
 
-// softplus, exp, identity, relu, relu_squared, relu6, gelu, sigmoid, mish
+// python/lssar/_score_text.py has these rows again (docs/architecture.md, "A score function").
 inline constexpr NamedActivation kNamedActivations[] = {
     {"softplus", "softplus(x)"},
     {"exp", "exp(x)"},
