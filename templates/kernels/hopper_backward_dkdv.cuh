@@ -77,7 +77,7 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
   // If weights do not keep NaN, dv takes the NaN of a row from dk.
   static constexpr bool kWeightsKeepNan = Config::kSplitDkdv || Config::kIsGeneral;
 
-  using Part::group;
+  using Part::group_row0;
   using Part::key_norm;
   using Part::params;
   using Part::shared;
@@ -91,9 +91,6 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
               s, g},
              {}},
         ping_pong{g} {}
-
-  // First of the consumer's rows in the block.
-  LSSAR_DEVICE int group_row0() const { return group * kWarpGroupRows; }
 
   // Sums of one work tile.
   struct Sums {
@@ -112,14 +109,6 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
 
   LSSAR_DEVICE void wait_stage() const {
     mbarrier_wait(shared.ring().full(cursor.stage), cursor.parity);
-  }
-
-  // Tells the scaler the largest |v_j| of the warp's keys.
-  LSSAR_DEVICE void tell_value_norm() const {
-    const float norm = square_root(largest_row_square(shared.values(), warp_row0()));
-    if (lane_index() != 0) return;
-    store_shared(shared.words() + warp_row0() / kWarpRows * 4, norm);
-    mbarrier_arrive(shared.scales().norms());
   }
 
   // With kScalesAhead, waits until the stage's row constants carry the scale. Without it the ratio
@@ -198,45 +187,6 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
   LSSAR_DEVICE bool has_residual(const Item& item) const {
     if constexpr (Config::kHasWindow) return this->has_residual_in_window(item);
     return num_grad_parts<Config>(num_visible_keys<Config>(params, item.first_query)) > 1;
-  }
-
-  // Clears those of the consumer's keys and values that no row of the call sees and, with
-  // kHasLengths, the rows past the sequence's end.
-  LSSAR_DEVICE void clear_unseen(const Work& work) const {
-    if constexpr (Config::kHasLengths) {
-      clear_keys(work, unseen_in_sequence<Config>(params));
-    } else {
-      clear_keys(work, unseen_keys<Config>(params));
-    }
-  }
-
-  template <class Unseen>
-  LSSAR_DEVICE void clear_keys(const Work& work, const Unseen& unseen) const {
-    const int row0 = group_row0(), end_row = row0 + kWarpGroupRows;
-    if (!unseen.meets(i64{work.first_key} + row0, kWarpGroupRows)) return;
-    const int thread = warp_group_thread();
-    clear_unseen_rows<Config, kWarpGroupThreads>(shared.keys(), unseen, work.first_key, row0,
-                                                 end_row, thread);
-    clear_unseen_rows<Config, kWarpGroupThreads>(shared.values(), unseen, work.first_key, row0,
-                                                 end_row, thread);
-    consumer_barrier(group);
-  }
-
-  // kHasLengths: clears the item's queries and output gradients past the sequence's end, and loads
-  // its row constants. All consumers call it, before their products with the tile start.
-  LSSAR_DEVICE void clear_queries(const Item& item) const {
-    const UnseenInSequence past = {{0, 0}, static_cast<int>(seq_q<Config>(params))};
-    if (!past.meets(item.first_query, Shape::kBlockCols)) return;
-    constexpr int kThreads = Shape::kNumConsumers * kWarpGroupThreads;
-    const int thread = group * kWarpGroupThreads + warp_group_thread(), stage = cursor.stage;
-    clear_unseen_rows<Config, kThreads>(shared.queries(stage), past, item.first_query, 0,
-                                        Shape::kBlockCols, thread);
-    clear_unseen_rows<Config, kThreads>(shared.grads(stage), past, item.first_query, 0,
-                                        Shape::kBlockCols, thread);
-    if constexpr (!kScalesAhead<Config>)
-      load_constants_to_end<Config, kThreads>(shared.constants(stage), params, item.head,
-                                              item.first_query, thread);
-    all_consumers_barrier<Shape::kNumConsumers>();
   }
 
   // Products -> M, rounded, and dS', rounded with kRoundsAtOnce, of 16 queries. NOTE: the products
@@ -450,7 +400,7 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
         unmasked = item.first_query + (this->hides_keys(work, item, group_row0()) ? 1 : 0);
       Scores s, d;
       wait_stage();
-      if constexpr (Config::kHasLengths) clear_queries(item);
+      if constexpr (Config::kHasLengths) this->clear_queries(item, cursor.stage);
       start_scores<kWithDk>(s, d);
       const StageScale scale = wait_scaled();
       const Evaluator evaluator = choose_evaluator(item, unmasked, scale.demand);
@@ -481,8 +431,8 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
     const RingBarriers<1> owned = shared.owned_ring();
     mbarrier_wait(owned.full(0), owned_cursor.parity);
     owned_cursor.advance();
-    if constexpr (Config::kHasWindow || Config::kHasLengths) clear_unseen(work);
-    if constexpr (kScalesAhead<Config>) tell_value_norm();
+    if constexpr (Config::kHasWindow || Config::kHasLengths) this->clear_unseen(work);
+    if constexpr (kScalesAhead<Config>) this->tell_value_norm();
     Sums sums;
     sums.dv.clear();
     if constexpr (Config::kSplitDkdv) {
@@ -502,7 +452,7 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
     if constexpr (kScalesAhead<Config>) sums.scale.factor = shared.scales().factor();
     this->template write_keys<kGradHasKeyNorm>(sums.dk, sums.scale.inverse(), work);
     fence_async_shared();  // the key tile was read before TMA overwrites it
-    consumer_barrier(group);
+    consumer_barrier(this->group);
     if (warp_group_thread() == 0) mbarrier_arrive(owned.empty(0));
   }
 

@@ -5,10 +5,13 @@
 
 #include "templates/kernels/hopper_backward_dkdv_sum.cuh"
 #include "templates/kernels/hopper_backward_dkdv_work.cuh"
+#include "templates/ptx/mbarrier.cuh"
 #include "templates/ptx/warp_group.cuh"
 #include "templates/tile/clear_unseen.cuh"
+#include "templates/tile/consumer_barriers.cuh"
 #include "templates/tile/fragment.cuh"
 #include "templates/tile/grad_scale.cuh"
+#include "templates/tile/key_scores.cuh"
 #include "templates/tile/mma16.cuh"
 #include "templates/tile/project.cuh"
 #include "templates/tile/row_constants.cuh"
@@ -24,11 +27,15 @@ struct DkdvKeyRows : DkdvQueryPart<Config> {
   using Work = DkdvWork<Config>;
   using KeyGrads = Fragment<Config::kHeadDim / kTileCols>;
   using ValueGrads = Fragment<Config::kHeadDimV / kTileCols>;
+  using DkdvQueryPart<Config>::group;
   using DkdvQueryPart<Config>::params;
   using DkdvQueryPart<Config>::shared;
   using DkdvQueryPart<Config>::warp_row0;
 
   float key_norm[2];  // 1 / |k_j|, 0 past the end
+
+  // First of the consumer's rows in the block.
+  LSSAR_DEVICE int group_row0() const { return group * kWarpGroupRows; }
 
   // The lane's row `half` among the keys. Unsigned, because extending a sign would take one more
   // register.
@@ -84,6 +91,14 @@ struct DkdvKeyRows : DkdvQueryPart<Config> {
     }
   }
 
+  // Tells the scaler the largest |v_j| of the warp's keys.
+  LSSAR_DEVICE void tell_value_norm() const {
+    const float norm = square_root(largest_row_square(shared.values(), warp_row0()));
+    if (lane_index() != 0) return;
+    store_shared(shared.words() + warp_row0() / kWarpRows * 4, norm);
+    mbarrier_arrive(shared.scales().norms());
+  }
+
   // kHasWindow: whether the item has a residual: the same in all warps of all consumers, because it
   // depends on the item only.
   LSSAR_DEVICE bool has_residual_in_window(const DkdvItem<Config>& item) const {
@@ -123,6 +138,46 @@ struct DkdvKeyRows : DkdvQueryPart<Config> {
           if constexpr (kWithDk) d.at[n][2 * half + c] = 0.0f;
         }
       }
+  }
+
+  // Clears those of the consumer's keys and values that no row of the call sees and, with
+  // kHasLengths, the rows past the sequence's end.
+  LSSAR_DEVICE void clear_unseen(const Work& work) const {
+    if constexpr (Config::kHasLengths) {
+      clear_keys(work, unseen_in_sequence<Config>(params));
+    } else {
+      clear_keys(work, unseen_keys<Config>(params));
+    }
+  }
+
+  template <class Unseen>
+  LSSAR_DEVICE void clear_keys(const Work& work, const Unseen& unseen) const {
+    const int row0 = group_row0(), end_row = row0 + kWarpGroupRows;
+    if (!unseen.meets(i64{work.first_key} + row0, kWarpGroupRows)) return;
+    const int thread = warp_group_thread();
+    clear_unseen_rows<Config, kWarpGroupThreads>(shared.keys(), unseen, work.first_key, row0,
+                                                 end_row, thread);
+    clear_unseen_rows<Config, kWarpGroupThreads>(shared.values(), unseen, work.first_key, row0,
+                                                 end_row, thread);
+    consumer_barrier(group);
+  }
+
+  // kHasLengths: clears the item's queries and output gradients past the sequence's end, and loads
+  // its row constants. All consumers call it, before their products with the tile start.
+  LSSAR_DEVICE void clear_queries(const DkdvItem<Config>& item, int stage) const {
+    using Shape = HopperDkdvShape<Config>;
+    const UnseenInSequence past = unseen_queries<Config>(params);
+    if (!past.meets(item.first_query, Shape::kBlockCols)) return;
+    constexpr int kThreads = Shape::kNumConsumers * kWarpGroupThreads;
+    const int thread = group * kWarpGroupThreads + warp_group_thread();
+    clear_unseen_rows<Config, kThreads>(shared.queries(stage), past, item.first_query, 0,
+                                        Shape::kBlockCols, thread);
+    clear_unseen_rows<Config, kThreads>(shared.grads(stage), past, item.first_query, 0,
+                                        Shape::kBlockCols, thread);
+    if constexpr (!kScalesAhead<Config>)
+      load_constants_to_end<Config, kThreads>(shared.constants(stage), params, item.head,
+                                              item.first_query, thread);
+    all_consumers_barrier<Shape::kNumConsumers>();
   }
 
   // Clears x for keys past the end, in the 8-query tiles from first_tile to end_tile. There x may

@@ -66,9 +66,15 @@ LSSAR_DEVICE void clear_unseen_rows(Tile tile, const typename Select<Config::kHa
   fence_async_shared();
 }
 
-// kHasLengths: the same, and all past the sequence's end.
+// kHasLengths: the queries past the sequence's end.
 //
 // clang-format on
+template <class Config>
+LSSAR_DEVICE UnseenInSequence unseen_queries(const AttentionParams& params) {
+  return {{0, 0}, static_cast<int>(seq_q<Config>(params))};
+}
+
+// kHasLengths: unseen_keys, and all keys past the sequence's end.
 template <class Config>
 LSSAR_DEVICE UnseenInSequence unseen_in_sequence(const AttentionParams& params) {
   UnseenInSequence unseen = {{0, 0}, static_cast<int>(seq_k<Config>(params))};
