@@ -80,13 +80,17 @@ std::string small_tiles(const std::string& target) {
              "hopper": {"score_cols": 32}})";
 }
 
-lssar_context* shared_context(const CheckDevice& device) {
-  static auto& contexts = *new std::map<std::tuple<int, std::string, int, int>, ContextPtr>;
+lssar_device device_kind(const CheckDevice& device) {
   const char* wanted = std::getenv("LSSAR_TEST_DEVICE");
   const std::string name = wanted == nullptr ? "" : wanted;
-  const lssar_device kind = device.is_cpu || name == "cpu" ? LSSAR_DEVICE_CPU
-                            : name == "cuda"               ? LSSAR_DEVICE_CUDA
-                                                           : LSSAR_DEVICE_VIRTUAL;
+  return device.is_cpu || name == "cpu" ? LSSAR_DEVICE_CPU
+         : name == "cuda"               ? LSSAR_DEVICE_CUDA
+                                        : LSSAR_DEVICE_VIRTUAL;
+}
+
+lssar_context* shared_context(const CheckDevice& device) {
+  static auto& contexts = *new std::map<std::tuple<int, std::string, int, int>, ContextPtr>;
+  const lssar_device kind = device_kind(device);
   const int seed = next_seed();
   ContextPtr& context = contexts[{device.compiler, device.target, seed, kind}];
   if (context != nullptr) return context.get();

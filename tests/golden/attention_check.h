@@ -31,6 +31,9 @@ struct CheckDevice {
   bool is_cpu = false;  // the cpu device, for the machine's own target
 };
 
+// The kind of device that it means.
+lssar_device device_kind(const CheckDevice& device = {});
+
 // Fails the test if the context cannot be opened.
 lssar_context* shared_context(const CheckDevice& device = {});
 

@@ -172,6 +172,8 @@ TEST_P(InvariantKernels, EntriesOfABatchHaveTheBitsOfTheirOwnCall) {
 }
 
 TEST_P(InvariantKernels, SequencesHaveTheBitsOfTheirOwnCall) {
+  if (device_kind() == LSSAR_DEVICE_CUDA)
+    GTEST_SKIP() << "VarlenCall has its tensors in host memory, which a GPU cannot read";
   VarlenCase packed;
   packed.problem = problem_;
   packed.q.lengths = {5, 0, 70, 33, 1};
