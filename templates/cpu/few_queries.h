@@ -25,11 +25,6 @@ namespace lssar_device {
 
 // Vectors of keys that are evaluated at once. Every row of the workspace has whole steps of them.
 constexpr int kFewVectors = 4;
-// Vectors that these are added to. kIsInvariant: as many as cpu/forward.h has for the same sum.
-template <class Config>
-constexpr int few_sums(int of_forward) {
-  return Config::kIsInvariant ? of_forward : kFewVectors;
-}
 
 // What the workspace has of a kv head, in the place of panels. A row is a query of one of the heads
 // that share the keys: row r is query r % queries of the group's head r / queries.
@@ -224,8 +219,8 @@ LSSAR_HOST void score_panels(const AttentionParams& params, const FewChunk<Confi
 template <class Config>
 LSSAR_HOST void activate_chunk(float* products, int keys, int seen, float scale, float& of_sum,
                                float& of_most) {
-  constexpr int kSums = few_sums<Config>(Config::kPanelVectors);
-  Floats<Config> sums[kSums] = {}, most = splat<Config>(-infinity());
+  constexpr int kAddedFirst = Config::kIsInvariant ? Config::kPanelVectors : kFewVectors;
+  Floats<Config> sum = {}, most = splat<Config>(-infinity());
   for (int key = 0; key < keys; key += kFewVectors * Config::kLanes) {
     Floats<Config> x[kFewVectors], u[kFewVectors], activation[kFewVectors];
     Ints<Config> is_seen[kFewVectors];
@@ -237,17 +232,17 @@ LSSAR_HOST void activate_chunk(float* products, int keys, int seen, float scale,
     }
     exp2_of_minus_abs<Config>(x, u);
     softplus_from<Config>(x, u, activation);
+    Floats<Config> part = {};
     LSSAR_UNROLL
     for (int c = 0; c < kFewVectors; ++c) {
-      sums[c % kSums] += seen_activation<Config>(x[c], activation[c]);
+      const Floats<Config> seen_one = seen_activation<Config>(x[c], activation[c]);
+      part = c % kAddedFirst == 0 ? seen_one : part + seen_one;
+      if ((c + 1) % kAddedFirst == 0) sum += part;
       most = larger<Config>(x[c], most);
       store<Config>(products + key + c * Config::kLanes,
                     is_seen[c] ? activation[c] : splat<Config>(kHidden));
     }
   }
-  Floats<Config> sum = sums[0];
-  LSSAR_UNROLL
-  for (int c = 1; c < kSums; ++c) sum += sums[c];
   of_sum = lane_sum<Config>(sum);
   of_most = lane_maximum<Config>(most);
 }

@@ -69,7 +69,7 @@ struct FewLiveKeys {
 template <class Config>
 LSSAR_HOST float weigh_chunk(float* activations, int keys, const WeightScale& scale,
                              [[maybe_unused]] float least, float* most) {
-  constexpr int kSums = few_sums<Config>(1);
+  constexpr int kSums = Config::kIsInvariant ? 1 : kFewVectors;
   Floats<Config> sums[kSums] = {};
   for (int key = 0; key < keys; key += kFewVectors * Config::kLanes) {
     LSSAR_UNROLL

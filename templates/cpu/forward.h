@@ -47,33 +47,42 @@ LSSAR_HOST void hide_outside(const AttentionParams& params, i64 first_row, i64 f
                             [&](int key) { scores[r * Config::kPanelKeys + key] = hidden; });
 }
 
-// Sums of each key's place in a panel.
+// A vector of sums for each row of a group.
 template <class Config>
 struct PanelSums {
-  alignas(64) float sum[Config::kRows * Config::kPanelKeys];
-  alignas(64) float most[Config::kRows * Config::kPanelKeys];  // the largest scores
+  alignas(64) float sum[Config::kRows * Config::kLanes];
+  alignas(64) float most[Config::kRows * Config::kLanes];  // the largest scores
 };
 
-// Turns scores of a panel into activations, in place. kSums: adds them to `sums`.
+// Turns scores of a panel into activations, in place. kSums: adds them to `sums`. A row's vectors
+// are added up first, so that few sums go through memory.
 template <class Config, bool kSums>
 LSSAR_HOST void activate_scores(float* scores, PanelSums<Config>& sums) {
-  constexpr int kCount = vectors_at_once<Config>(Config::kRows * Config::kPanelVectors);
-  constexpr int kFloats = Config::kRows * Config::kPanelKeys;
-  for (int first = 0; first < kFloats; first += kCount * Config::kLanes) {
+  constexpr int kVectors = Config::kPanelVectors;
+  constexpr int kCount = vectors_at_once<Config>(Config::kRows, kVectors);
+  constexpr int kOfRow = kCount < kVectors ? kCount : kVectors;
+  LSSAR_ROLLED
+  for (int first = 0; first < Config::kRows * kVectors; first += kCount) {
+    float* const of_scores = scores + first * Config::kLanes;
     Floats<Config> x[kCount], u[kCount], activation[kCount];
     LSSAR_UNROLL
-    for (int i = 0; i < kCount; ++i) x[i] = load<Config>(scores + first + i * Config::kLanes);
+    for (int i = 0; i < kCount; ++i) x[i] = load<Config>(of_scores + i * Config::kLanes);
     exp2_of_minus_abs<Config>(x, u);
     softplus_from<Config>(x, u, activation);
     LSSAR_UNROLL
-    for (int i = 0; i < kCount; ++i) {
-      const int at = first + i * Config::kLanes;
-      store<Config>(scores + at, activation[i]);
-      if constexpr (kSums) {
-        store<Config>(sums.sum + at, load<Config>(sums.sum + at) +
-                                         seen_activation<Config>(x[i], activation[i]));
-        store<Config>(sums.most + at, larger<Config>(x[i], load<Config>(sums.most + at)));
+    for (int i = 0; i < kCount; ++i) store<Config>(of_scores + i * Config::kLanes, activation[i]);
+    if constexpr (!kSums) continue;
+    LSSAR_UNROLL
+    for (int i = 0; i < kCount; i += kOfRow) {
+      Floats<Config> sum = seen_activation<Config>(x[i], activation[i]), most = x[i];
+      LSSAR_UNROLL
+      for (int c = i + 1; c < i + kOfRow; ++c) {
+        sum += seen_activation<Config>(x[c], activation[c]);
+        most = larger<Config>(x[c], most);
       }
+      const int row = (first + i) / kVectors * Config::kLanes;
+      store<Config>(sums.sum + row, load<Config>(sums.sum + row) + sum);
+      store<Config>(sums.most + row, larger<Config>(most, load<Config>(sums.most + row)));
     }
   }
 }
@@ -81,13 +90,8 @@ LSSAR_HOST void activate_scores(float* scores, PanelSums<Config>& sums) {
 // Adds the sums of row r of a group to its state.
 template <class Config>
 LSSAR_HOST void add_panel_sums(const PanelSums<Config>& sums, int r, RowState& row) {
-  Floats<Config> sum = {}, most = splat<Config>(-infinity());
-  for (int c = r * Config::kPanelKeys; c < (r + 1) * Config::kPanelKeys; c += Config::kLanes) {
-    sum += load<Config>(sums.sum + c);
-    most = larger<Config>(load<Config>(sums.most + c), most);
-  }
-  row.sum += lane_sum<Config>(sum);
-  const float score = lane_maximum<Config>(most);
+  row.sum += lane_sum<Config>(load<Config>(sums.sum + r * Config::kLanes));
+  const float score = lane_maximum<Config>(load<Config>(sums.most + r * Config::kLanes));
   row.largest_score = score > row.largest_score ? score : row.largest_score;
 }
 
@@ -129,7 +133,7 @@ LSSAR_HOST void activate_block(const AttentionParams& params, const RowPlace& pl
       for (int r = g * kRows; r < (g + 1) * kRows; ++r)
         whole[g] = rows[r].seen < whole[g] ? rows[r].seen : whole[g];
     }
-    for (int i = 0; kSums && i < kFloats; ++i) {
+    for (int i = 0; kSums && i < kRows * Config::kLanes; ++i) {
       sums[g].sum[i] = 0.0f;
       sums[g].most[i] = -infinity();
     }
@@ -185,13 +189,23 @@ LSSAR_HOST Floats<Config> weight_of(Floats<Config> activation, const WeightScale
 
 // Lists the keys of a panel, or pairs of keys, that have a number of at least `least`.
 template <class Config>
-LSSAR_HOST void list_live_keys(const float* most, int first_key, int keys, float least,
-                               LiveSteps<Config::kBlockKeys>& live) {
+LSSAR_HOST void list_live_keys(const Floats<Config> (&most)[Config::kPanelVectors], int first_key,
+                               int keys, float least, LiveSteps<Config::kBlockKeys>& live) {
   constexpr int kTogether = Config::kHasPairs ? 2 : 1;
-  for (int key = 0; key < Config::kPanelKeys && first_key + key < keys; key += kTogether) {
-    live.steps[live.count] = first_key + key;
-    live.places[live.count] = first_key * Config::kRows + key / kTogether;
-    live.count += most[key] >= least || most[key + kTogether - 1] >= least;
+  constexpr int kVectors = (Config::kPanelVectors + kTogether - 1) / kTogether;
+  LSSAR_UNROLL
+  for (int c = 0; c < kVectors; ++c) {
+    Floats<Config> x = most[c * kTogether];
+    if constexpr (Config::kHasPairs) {
+      constexpr int kLast = Config::kPanelVectors - 1;
+      x = larger_of_pairs<Config>(x, c * 2 < kLast ? most[c * 2 + 1] : Floats<Config>{});
+    }
+    const Ints<Config> place = lane_numbers<Config>() + c * Config::kLanes;
+    const Ints<Config> step = place * kTogether + first_key;
+    const Ints<Config> is_live = (x >= least) & (step < keys);
+    store_chosen<Config>(is_live, step, live.steps + live.count);
+    live.count +=
+        store_chosen<Config>(is_live, place + first_key * Config::kRows, live.places + live.count);
   }
 }
 
@@ -240,11 +254,7 @@ LSSAR_HOST void weigh_block(int keys, RowState* rows, float* scores, float* slop
       }
       most[i % kVectors] = larger<Config>(Config::kSumsX ? slope : weight, most[i % kVectors]);
     }
-    if constexpr (Config::kSkipsKeys) {
-      alignas(64) float of_key[Config::kPanelKeys];
-      for (int c = 0; c < kVectors; ++c) store<Config>(of_key + c * Config::kLanes, most[c]);
-      list_live_keys<Config>(of_key, key, keys, least, live);
-    }
+    if constexpr (Config::kSkipsKeys) list_live_keys<Config>(most, key, keys, least, live);
   }
   for (int r = 0; r < kRows; ++r) {
     rows[r].weights += lane_sum<Config>(weight_sums[r]);

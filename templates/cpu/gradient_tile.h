@@ -114,7 +114,7 @@ LSSAR_HOST void differentiate_panel(const GradientRows<Config::kRows>& rows, con
                                     float* weights, float* gradients) {
   const float* const norms = panel_norms<Config>(panel);
   constexpr int kVectors = Config::kPanelVectors, kTile = Config::kRows * kVectors;
-  constexpr int kCount = vectors_at_once<Config>(kTile);
+  constexpr int kCount = vectors_at_once<Config>(Config::kRows, kVectors);
   LSSAR_ROLLED
   for (int first = 0; first < kTile; first += kCount) {
     Floats<Config> x[kCount], exponential[kCount], softplus[kCount];

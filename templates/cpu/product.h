@@ -151,12 +151,14 @@ LSSAR_HOST void multiply_columns(const float* weights, const typename Config::El
 }
 
 // Steps of a product that matter: steps[i] is a row of values, or the first of a pair's, and
-// places[i] is where its weights are, of the first row of outputs.
+// places[i] is where its weights are, of the first row of outputs. A whole vector may be stored
+// behind any of them.
 template <int kMost>
 struct LiveSteps {
+  static constexpr int kMostLanes = 16;
   int count;
-  int steps[kMost];
-  int places[kMost];
+  int steps[kMost + kMostLanes];
+  int places[kMost + kMostLanes];
 };
 
 // As multiply_columns, for some steps only, of `keys` keys.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "templates/cpu/math.h"
+#include "templates/cpu/shuffle.h"
 #include "templates/cpu/window.h"
 #include "templates/kernels/params.cuh"
 

@@ -59,4 +59,69 @@ LSSAR_HOST Floats<Config> lane_sums(Floats<Config> (&x)[Config::kLanes]) {
   }
 }
 
+template <class Config, int... l>
+LSSAR_HOST Floats<Config> larger_of_pairs(Floats<Config> a, Floats<Config> b, Numbers<int, l...>) {
+  return larger<Config>(__builtin_shufflevector(a, b, (2 * l)...),
+                        __builtin_shufflevector(a, b, (2 * l + 1)...));
+}
+// The larger number of each pair of neighbours: a's pairs, and then b's.
+template <class Config>
+LSSAR_HOST Floats<Config> larger_of_pairs(Floats<Config> a, Floats<Config> b) {
+  return larger_of_pairs<Config>(a, b, LaneNumbers<Config>{});
+}
+
+// Stores the numbers that are chosen, one behind another, and returns how many there are. It may
+// overwrite kLanes numbers. `is_chosen`: -1, or 0, in each lane.
+template <class Config>
+LSSAR_HOST int store_one_by_one(Ints<Config> is_chosen, Ints<Config> numbers, int* to) {
+  int count = 0;
+  LSSAR_UNROLL
+  for (int i = 0; i < Config::kLanes; ++i) {
+    to[count] = numbers[i];
+    count -= is_chosen[i];
+  }
+  return count;
+}
+template <class Config>
+LSSAR_HOST int store_compressed(Ints<Config> is_chosen, Ints<Config> numbers, int* to) {
+#if defined(__AVX512DQ__)
+  const unsigned short mask = __builtin_ia32_cvtd2mask512(is_chosen);
+  const Ints<Config> chosen = __builtin_ia32_compresssi512_mask(numbers, Ints<Config>{}, mask);
+  __builtin_memcpy(to, &chosen, sizeof(chosen));
+  return __builtin_popcount(mask);
+#else
+  return store_one_by_one<Config>(is_chosen, numbers, to);
+#endif
+}
+template <class Config>
+LSSAR_HOST int store_chosen(Ints<Config> is_chosen, Ints<Config> numbers, int* to) {
+  if constexpr (Config::kLanes == 16) {
+    return store_compressed<Config>(is_chosen, numbers, to);
+  } else {
+    return store_one_by_one<Config>(is_chosen, numbers, to);
+  }
+}
+
+// Lane l of the result is lane l ^ kBit.
+template <class Config, int kBit>
+LSSAR_HOST Floats<Config> swapped_lanes(Floats<Config> x) {
+  return mix_lanes<Config, kBit, true, true>(x, x, LaneNumbers<Config>{});
+}
+
+// The sum of a vector's lanes, in the order of lane_sums. All targets with this many lanes give the
+// same bits.
+template <class Config, int kBit = Config::kLanes / 2>
+LSSAR_HOST float lane_sum(Floats<Config> x) {
+  x += swapped_lanes<Config, kBit>(x);
+  if constexpr (kBit > 1) return lane_sum<Config, kBit / 2>(x);
+  return x[0];
+}
+
+template <class Config, int kBit = Config::kLanes / 2>
+LSSAR_HOST float lane_maximum(Floats<Config> x) {
+  x = larger<Config>(swapped_lanes<Config, kBit>(x), x);
+  if constexpr (kBit > 1) return lane_maximum<Config, kBit / 2>(x);
+  return x[0];
+}
+
 }  // namespace lssar_device

@@ -96,21 +96,4 @@ LSSAR_HOST void store(Fp16* to, Floats<Config> x) {
   }
 }
 
-// Adds lanes in order, so that all targets with this many lanes give the same bits.
-template <class Config>
-LSSAR_HOST float lane_sum(Floats<Config> x) {
-  float sum = x[0];
-  LSSAR_UNROLL
-  for (int i = 1; i < Config::kLanes; ++i) sum += x[i];
-  return sum;
-}
-
-template <class Config>
-LSSAR_HOST float lane_maximum(Floats<Config> x) {
-  float most = x[0];
-  LSSAR_UNROLL
-  for (int i = 1; i < Config::kLanes; ++i) most = x[i] > most ? x[i] : most;
-  return most;
-}
-
 }  // namespace lssar_device
