@@ -32,9 +32,13 @@ LSSAR_HOST void load_queries(const AttentionParams& params, const RowPlace& plac
 template <class Config>
 LSSAR_HOST void hide_keys(const RowState* rows, i64 first_key, float hidden, float* scores) {
   for (int r = 0; r < Config::kRows; ++r) {
-    const i64 left = rows[r].seen - first_key;
-    for (int key = left < 0 ? 0 : (int)left; key < Config::kPanelKeys; ++key)
-      scores[r * Config::kPanelKeys + key] = hidden;
+    const int left = (int)bounded(rows[r].seen - first_key, 0, Config::kPanelKeys);
+    for (int key = left / Config::kLanes * Config::kLanes; key < Config::kPanelKeys;
+         key += Config::kLanes) {
+      float* const at = scores + r * Config::kPanelKeys + key;
+      const Ints<Config> is_seen = lane_numbers<Config>() + key < left;
+      store<Config>(at, is_seen ? load<Config>(at) : splat<Config>(hidden));
+    }
   }
 }
 
@@ -54,23 +58,25 @@ struct PanelSums {
   alignas(64) float most[Config::kRows * Config::kLanes];  // the largest scores
 };
 
-// Turns scores of a panel into activations, in place. kSums: adds them to `sums`. A row's vectors
-// are added up first, so that few sums go through memory.
-template <class Config, bool kSums>
+// Turns scores of a panel's first kVectors vectors into activations, in place. kSums: adds them to
+// `sums`. A row's vectors are added up first, so that few sums go through memory.
+template <class Config, bool kSums, int kVectors>
 LSSAR_HOST void activate_scores(float* scores, PanelSums<Config>& sums) {
-  constexpr int kVectors = Config::kPanelVectors;
   constexpr int kCount = vectors_at_once<Config>(Config::kRows, kVectors);
   constexpr int kOfRow = kCount < kVectors ? kCount : kVectors;
   LSSAR_ROLLED
   for (int first = 0; first < Config::kRows * kVectors; first += kCount) {
-    float* const of_scores = scores + first * Config::kLanes;
+    const auto place = [&](int i) {
+      return (first / kVectors + i / kVectors) * Config::kPanelKeys +
+             (first % kVectors + i % kVectors) * Config::kLanes;
+    };
     Floats<Config> x[kCount], u[kCount], activation[kCount];
     LSSAR_UNROLL
-    for (int i = 0; i < kCount; ++i) x[i] = load<Config>(of_scores + i * Config::kLanes);
+    for (int i = 0; i < kCount; ++i) x[i] = load<Config>(scores + place(i));
     exp2_of_minus_abs<Config>(x, u);
     softplus_from<Config>(x, u, activation);
     LSSAR_UNROLL
-    for (int i = 0; i < kCount; ++i) store<Config>(of_scores + i * Config::kLanes, activation[i]);
+    for (int i = 0; i < kCount; ++i) store<Config>(scores + place(i), activation[i]);
     if constexpr (!kSums) continue;
     LSSAR_UNROLL
     for (int i = 0; i < kCount; i += kOfRow) {
@@ -113,6 +119,30 @@ LSSAR_HOST bool is_tile_seen(const AttentionParams& params, i64 first_row, i64 f
       .has_some(first_key, Config::kPanelKeys);
 }
 
+// Computes scores of a group's rows and the first kVectors vectors of a panel.
+template <class Config, int kVectors>
+LSSAR_HOST void score_panel(const float* queries, const RowState* rows, const float* panel,
+                            float* scores) {
+  Floats<Config> acc[Config::kRows][kVectors];
+  multiply_keys<Config, Config::kRows, Config::kHeadDim>(queries, panel, acc);
+  if constexpr (Config::kHasPairs)
+    scale_products<Config>(panel, [&](int r) LSSAR_WIDE { return rows[r].score_scale; }, acc);
+  store_tile<Config, Config::kPanelKeys>(scores, acc);
+}
+
+// Computes activations of a panel's first kVectors vectors. `least`: keys that all rows see. What a
+// row does not see is hidden, in the rest of the panel too.
+template <class Config, bool kSums, int kVectors>
+LSSAR_HOST void activate_panel(const float* queries, const RowState* rows, const float* panel,
+                               i64 first_key, i64 least, float* scores, PanelSums<Config>& sums) {
+  const bool is_masked = least < Config::kPanelKeys;
+  score_panel<Config, kVectors>(queries, rows, panel, scores);
+  // A score of -infinity adds less than a float of the sum resolves.
+  if (is_masked) hide_keys<Config>(rows, first_key, -infinity(), scores);
+  activate_scores<Config, kSums, kVectors>(scores, sums);
+  if (is_masked) hide_keys<Config>(rows, first_key, kHidden, scores);
+}
+
 // Computes activations of `keys` keys from first_key on, at most kBlockKeys of them. kSums: adds
 // them to the rows' sums. A panel stays in the first-level cache for all groups of rows.
 template <class Config, bool kSums>
@@ -120,18 +150,21 @@ LSSAR_HOST void activate_block(const AttentionParams& params, const RowPlace& pl
                                i64 first_key, int keys, RowState* rows,
                                ForwardScratch<Config>& scratch) {
   constexpr int kRows = Config::kRows, kFloats = kRows * Config::kPanelKeys;
+  constexpr int kVectors = Config::kPanelVectors;
   const i64 slice = place.batch * params.kv_heads + place.kv_head;
   const float* panel = key_panel<Config>(params, slice, first_key / Config::kPanelKeys);
   float* scores = scores_of<Config>(
       scratch,
       Config::kHasWindow ? forward_walk<Config>(params, place).place_of(first_key) : first_key);
   PanelSums<Config> sums[Config::kGroups];
-  i64 whole[Config::kGroups];  // keys that all rows of a group see
+  i64 least[Config::kGroups], most[Config::kGroups];  // keys that all rows see, and that some see
   for (int g = 0; g < groups; ++g) {
     if constexpr (!Config::kHasWindow) {
-      whole[g] = rows[g * kRows].seen;
-      for (int r = g * kRows; r < (g + 1) * kRows; ++r)
-        whole[g] = rows[r].seen < whole[g] ? rows[r].seen : whole[g];
+      least[g] = most[g] = rows[g * kRows].seen;
+      for (int r = g * kRows; r < (g + 1) * kRows; ++r) {
+        least[g] = rows[r].seen < least[g] ? rows[r].seen : least[g];
+        most[g] = rows[r].seen > most[g] ? rows[r].seen : most[g];
+      }
     }
     for (int i = 0; kSums && i < kRows * Config::kLanes; ++i) {
       sums[g].sum[i] = 0.0f;
@@ -140,35 +173,37 @@ LSSAR_HOST void activate_block(const AttentionParams& params, const RowPlace& pl
   }
   for (int key = 0; key < keys; key += Config::kPanelKeys) {
     for (int g = 0; g < groups; ++g) {
+      const i64 panel_key = first_key + key;
       float* const at = scores + g * kGroupScores<Config>;
-      if constexpr (Config::kHasWindow && Config::kIsInvariant) {
-        // No row of the call may see the panel, and then it is not packed.
-        if (!is_tile_seen<Config>(params, place.first_row + g * kRows, first_key + key)) {
-          for (int i = 0; i < kFloats; ++i) at[i] = kHidden;
+      const float* const queries = scratch.queries + g * kRows * Config::kHeadDim;
+      const RowState* const of_group = rows + g * kRows;
+      if constexpr (Config::kHasWindow) {
+        const i64 row = place.first_row + g * kRows;
+        if constexpr (Config::kIsInvariant) {
+          // No row of the call may see the panel, and then it is not packed.
+          if (!is_tile_seen<Config>(params, row, panel_key)) {
+            for (int i = 0; i < kFloats; ++i) at[i] = kHidden;
+            continue;
+          }
+        }
+        score_panel<Config, kVectors>(queries, of_group, panel, at);
+        const bool is_whole =
+            common_keys<Config>(params, row, kRows).has_all(panel_key, Config::kPanelKeys);
+        if (!is_whole) hide_outside<Config>(params, row, panel_key, -infinity(), at);
+        activate_scores<Config, kSums, kVectors>(at, sums[g]);
+        if (!is_whole) hide_outside<Config>(params, row, panel_key, kHidden, at);
+        continue;
+      }
+      // Where no row sees the second half of the vectors, that is left out.
+      if constexpr (kSums && kVectors % 2 == 0) {
+        if (most[g] - panel_key <= Config::kPanelKeys / 2) {
+          activate_panel<Config, kSums, kVectors / 2>(queries, of_group, panel, panel_key,
+                                                      least[g] - panel_key, at, sums[g]);
           continue;
         }
       }
-      Floats<Config> acc[kRows][Config::kPanelVectors];
-      multiply_keys<Config, kRows, Config::kHeadDim>(
-          scratch.queries + g * kRows * Config::kHeadDim, panel, acc);
-      if constexpr (Config::kHasPairs)
-        scale_products<Config, kRows>(
-            panel, [&](int r) LSSAR_WIDE { return rows[g * kRows + r].score_scale; }, acc);
-      store_tile<Config, kRows, Config::kPanelKeys>(at, acc);
-      if constexpr (Config::kHasWindow) {
-        const i64 row = place.first_row + g * kRows;
-        const bool is_whole =
-            common_keys<Config>(params, row, kRows).has_all(first_key + key, Config::kPanelKeys);
-        if (!is_whole) hide_outside<Config>(params, row, first_key + key, -infinity(), at);
-        activate_scores<Config, kSums>(at, sums[g]);
-        if (!is_whole) hide_outside<Config>(params, row, first_key + key, kHidden, at);
-        continue;
-      }
-      const bool is_masked = first_key + key + Config::kPanelKeys > whole[g];
-      // A score of -infinity adds less than a float of the sum resolves.
-      if (is_masked) hide_keys<Config>(rows + g * kRows, first_key + key, -infinity(), at);
-      activate_scores<Config, kSums>(at, sums[g]);
-      if (is_masked) hide_keys<Config>(rows + g * kRows, first_key + key, kHidden, at);
+      activate_panel<Config, kSums, kVectors>(queries, of_group, panel, panel_key,
+                                              least[g] - panel_key, at, sums[g]);
     }
     panel += Config::kPanelRows * Config::kPanelKeys;
     scores += kFloats;

@@ -89,7 +89,7 @@ struct GeneralBlock {
       Floats<Config> acc[kRows][Config::kPanelVectors];
       multiply_keys<Config, kRows, Config::kHeadDim>(scratch.queries, panel, acc);
       if constexpr (Config::kHasPairs)
-        scale_products<Config, kRows>(
+        scale_products<Config>(
             panel, [&](int r) LSSAR_WIDE { return rows[r].score_scale; }, acc);
       LSSAR_UNROLL
       for (int r = 0; r < kRows; ++r) {

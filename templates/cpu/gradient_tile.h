@@ -71,12 +71,12 @@ LSSAR_HOST void multiply_panel(const GradientTile<Config>& tile,
   Floats<Config> acc[Config::kRows][Config::kPanelVectors];
   multiply_keys<Config, Config::kRows, Config::kHeadDim>(tile.queries, panel, acc);
   if constexpr (Config::kHasPairs)
-    scale_products<Config, Config::kRows>(
+    scale_products<Config>(
         panel, [&](int r) LSSAR_WIDE { return rows.constants[r].score_scale; }, acc);
-  store_tile<Config, Config::kRows, Config::kGradKeys>(scores, acc);
+  store_tile<Config, Config::kGradKeys>(scores, acc);
   multiply_keys<Config, Config::kRows, Config::kHeadDimV>(
       tile.grads, panel + steps_of<Config>(Config::kHeadDim) * Config::kPanelKeys, acc);
-  store_tile<Config, Config::kRows, Config::kGradKeys>(products, acc);
+  store_tile<Config, Config::kGradKeys>(products, acc);
 }
 
 // What rows do not see of a panel becomes 0.

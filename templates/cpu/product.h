@@ -7,50 +7,51 @@
 
 namespace lssar_device {
 
-// acc[r][c] = sum_d rows[r, d] panel[d, c]: rows of kDepth numbers times a panel of keys or values.
-template <class Config, int kRows, int kDepth>
+// acc[r][c] = sum_d rows[r, d] panel[d, c]: rows of kDepth numbers times the first kVectors vectors
+// of a panel of keys or values.
+template <class Config, int kRows, int kDepth, int kVectors>
 LSSAR_HOST void multiply_keys(const float* rows, const float* panel,
-                              Floats<Config> (&acc)[kRows][Config::kPanelVectors]) {
+                              Floats<Config> (&acc)[kRows][kVectors]) {
   LSSAR_UNROLL
   for (int r = 0; r < kRows; ++r) {
     LSSAR_UNROLL
-    for (int c = 0; c < Config::kPanelVectors; ++c) acc[r][c] = Floats<Config>{};
+    for (int c = 0; c < kVectors; ++c) acc[r][c] = Floats<Config>{};
   }
   for (int step = 0; step < steps_of<Config>(kDepth); ++step) {
-    Factors<Config> keys[Config::kPanelVectors];
+    Factors<Config> keys[kVectors];
     LSSAR_UNROLL
-    for (int c = 0; c < Config::kPanelVectors; ++c)
+    for (int c = 0; c < kVectors; ++c)
       keys[c] = load_factors<Config>(panel + step * Config::kPanelKeys + c * Config::kLanes);
     LSSAR_UNROLL
     for (int r = 0; r < kRows; ++r) {
       const Factors<Config> factor = splat_factor<Config>(rows + r * kDepth + step);
       LSSAR_UNROLL
-      for (int c = 0; c < Config::kPanelVectors; ++c)
+      for (int c = 0; c < kVectors; ++c)
         acc[r][c] = add_products<Config>(factor, keys[c], acc[r][c]);
     }
   }
 }
 
 // kHasPairs: products with a panel's keys -> scores: times 1 / |k|, times scale_of(row).
-template <class Config, int kRows, class ScaleOf>
+template <class Config, int kRows, int kVectors, class ScaleOf>
 LSSAR_HOST void scale_products(const float* panel, const ScaleOf& scale_of,
-                               Floats<Config> (&acc)[kRows][Config::kPanelVectors]) {
+                               Floats<Config> (&acc)[kRows][kVectors]) {
   LSSAR_UNROLL
   for (int r = 0; r < kRows; ++r) {
     const Floats<Config> scale = splat<Config>(scale_of(r));
     LSSAR_UNROLL
-    for (int c = 0; c < Config::kPanelVectors; ++c)
+    for (int c = 0; c < kVectors; ++c)
       acc[r][c] = acc[r][c] * load<Config>(panel_norms<Config>(panel) + c * Config::kLanes) * scale;
   }
 }
 
 // Stores the tile; rows are kPitch numbers apart.
-template <class Config, int kRows, int kPitch>
-LSSAR_HOST void store_tile(float* to, const Floats<Config> (&acc)[kRows][Config::kPanelVectors]) {
+template <class Config, int kPitch, int kRows, int kVectors>
+LSSAR_HOST void store_tile(float* to, const Floats<Config> (&acc)[kRows][kVectors]) {
   LSSAR_UNROLL
   for (int r = 0; r < kRows; ++r) {
     LSSAR_UNROLL
-    for (int c = 0; c < Config::kPanelVectors; ++c)
+    for (int c = 0; c < kVectors; ++c)
       store<Config>(to + r * kPitch + c * Config::kLanes, acc[r][c]);
   }
 }
