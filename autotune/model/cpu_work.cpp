@@ -214,9 +214,15 @@ class CpuWork {
     add_bytes(4 * tile_scores * tiles.weighed * (1 + chunks), 4 * rows_ * cpu.block_keys);
   }
 
-  // A function that makes tiles of scores and gradients, and multiplies `dims` columns by them.
+  // A sum of the backward: its columns, and whether its products are of pairs.
+  struct GradientSum {
+    int dim;
+    bool has_pairs;
+  };
+
+  // A function that makes tiles of scores and gradients, and multiplies columns by them.
   // `tiles`: of rows by a panel. `steps`: of the sums' rows, between their load and their store.
-  void add_gradients(double tiles, std::initializer_list<int> dims, double steps) {
+  void add_gradients(double tiles, std::initializer_list<GradientSum> sums, double steps) {
     add_steps(tiles * (problem_.head_dim + problem_.head_dim_v), vectors_, has_pairs_);
     const double vectors = tiles * rows_ * vectors_;
     // Two divisions take 12 slots; the rest is a product each.
@@ -224,10 +230,10 @@ class CpuWork {
     at(amounts_, Resource::kSpecial) += vectors * (softplus() + power() + around);
     at(amounts_, Resource::kIssue) += 10 * vectors;  // stores and loads of the tile
     double columns = 0;
-    for (const int dim : dims) {
-      add_columns(tiles, dim);
-      add_sums(tiles * schedule_.cpu.panel_keys / steps, rows_, dim);
-      columns += dim;
+    for (const GradientSum& sum : sums) {
+      add_columns(tiles, sum.dim, sum.has_pairs);
+      add_sums(tiles * schedule_.cpu.panel_keys / steps, rows_, sum.dim);
+      columns += sum.dim;
     }
     const double scores = tiles * rows_ * schedule_.cpu.panel_keys;
     const double grad_rows = cpu_grad_rows(schedule_), grad_keys = cpu_grad_keys(schedule_);
@@ -248,13 +254,13 @@ class CpuWork {
     const TileCount by_query = figures_.query_tiles(grad_rows, panel);
     const double key_tiles = by_key.tiles * query_slices_ * grad_keys / panel;
     blocks_ = by_key.blocks * key_slices_;
+    const GradientSum dk = {problem_.head_dim, has_pairs_}, dv = {problem_.head_dim_v, has_pairs_};
+    const GradientSum dq = {problem_.head_dim, false};
     if (sums_dq(schedule_)) {
-      add_gradients(key_tiles, {problem_.head_dim, problem_.head_dim_v, problem_.head_dim},
-                    grad_rows);
+      add_gradients(key_tiles, {dk, dv, dq}, grad_rows);
     } else {
-      add_gradients(key_tiles, {problem_.head_dim, problem_.head_dim_v}, grad_rows);
-      add_gradients(by_query.tiles * query_slices_ * grad_rows / rows, {problem_.head_dim},
-                    grad_keys);
+      add_gradients(key_tiles, {dk, dv}, grad_rows);
+      add_gradients(by_query.tiles * query_slices_ * grad_rows / rows, {dq}, grad_keys);
       blocks_ = std::min(blocks_, by_query.blocks * query_slices_);
     }
     constexpr double kRow = 150;  // of lssar_backward_rows, and of loading rows for tiles

@@ -55,12 +55,61 @@ LSSAR_HOST void clear_gradients(const AttentionParams& params, const RowPlace& p
   for (int d = 0; d < Config::kHeadDimV; ++d) of_value[d] = Element{};
 }
 
-// sums[j, c] += sum_i scores[i, j] numbers[i, c] for kRows keys j, and kDim columns of grad_o or q.
+// kHasPairs: rounds the numbers of rows 2 i and 2 i + 1, and writes a pair for each key to row i of
+// `to`, which may be `from`. The last row may be alone; its pairs have a zero.
+template <class Config>
+LSSAR_HOST void pair_tile_rows(const float* from, int num_rows, float* to) {
+  constexpr int kKeys = Config::kGradKeys;
+  for (int row = 0; row < num_rows; row += 2) {
+    for (int key = 0; key < kKeys; key += Config::kLanes) {
+      const float* const first = from + row * kKeys + key;
+      const Floats<Config> second =
+          row + 1 < num_rows ? load<Config>(first + kKeys) : Floats<Config>{};
+      const Words<Config> pairs = take_in_turns<Config>(
+          rounded_numbers<Config>(load<Config>(first)), rounded_numbers<Config>(second),
+          TwoLaneNumbers<Config>{});
+      store<Config>(to + row / 2 * kKeys + key, (Floats<Config>)pairs);
+    }
+  }
+}
+
+// What rows of grad_o and q are multiplied by.
+template <class Config>
+struct RowFactors {
+  float* weights;
+  float* gradients;
+
+  // kHasPairs: the pairs take the place of the weights.
+  LSSAR_HOST RowFactors(GradientTile<Config>& tile, int num_rows)
+      : weights(tile.weights), gradients(tile.gradients) {
+    if constexpr (Config::kHasPairs) {
+      gradients = tile.weights + Config::kGradRows / 2 * Config::kGradKeys;
+      pair_tile_rows<Config>(tile.weights, num_rows, weights);
+      pair_tile_rows<Config>(tile.gradients, num_rows, gradients);
+    }
+  }
+};
+
+// sums[j, c] += sum_i scores[i, j] numbers[i, c] for kRows keys j, kDim columns of grad_o or q, and
+// rows i from `first` on. `scores` is at row 0, or pair 0, of the tile, and `numbers` at row first.
 template <class Config, int kDim>
-LSSAR_CALLED void add_rows(const float* scores, const typename Config::Element* numbers,
+LSSAR_CALLED void add_rows(const float* scores, int first, const typename Config::Element* numbers,
                            i64 row_stride, int num_rows, float* sums) {
-  multiply_values<Config, Config::kRows, kDim, Config::kGradRows, 1, Config::kGradKeys>(
-      scores, numbers, row_stride, num_rows, sums);
+  const auto add = [&](int row, int count) LSSAR_WIDE {
+    multiply_values<Config, Config::kRows, kDim, Config::kGradRows, 1, Config::kGradKeys,
+                    Config::kHasPairs>(
+        scores + row / (Config::kHasPairs ? 2 : 1) * Config::kGradKeys, numbers, row_stride, count,
+        sums);
+  };
+  if constexpr (Config::kHasPairs) {
+    // The row before shares the pair, and sees none of these keys.
+    if (first % 2 != 0) {
+      add(first, 1);
+      numbers += row_stride;
+      ++first;
+    }
+  }
+  add(first, num_rows - first);
 }
 
 // How many of the tile's rows there are up to the last one that may see one of kRows keys.
@@ -72,12 +121,13 @@ LSSAR_HOST int rows_that_see(const AttentionParams& params, const RowPlace& plac
   return end < num_rows ? (int)end : num_rows;
 }
 
-// Adds the tile of `num_rows` rows to the sums of `num_keys` keys. kRows keys at a time leave out
-// the first rows, which see none of them.
+// Adds the tile of `num_rows` rows to the sums of `num_keys` keys. Overwrites its weights. kRows
+// keys at a time leave out the first rows, which see none of them.
 template <class Config>
 LSSAR_HOST void add_tile(const AttentionParams& params, const RowPlace& place, int num_rows,
                          i64 first_key, int num_keys, DkdvScratch<Config>& scratch) {
   using Element = typename Config::Element;
+  const RowFactors<Config> factors(scratch.tile, num_rows);
   const int all_rows = num_rows;
   for (int key = 0; key < num_keys; key += Config::kRows) {
     if constexpr (Config::kHasWindow) num_rows = all_rows;
@@ -87,16 +137,14 @@ LSSAR_HOST void add_tile(const AttentionParams& params, const RowPlace& place, i
       num_rows = rows_that_see<Config>(params, place, all_rows, first_key + key);
     const int skipped = first < 0 ? 0 : (int)first;
     const i64 row = place.first_row + skipped;
-    const int at = skipped * Config::kGradKeys + key;
     add_rows<Config, Config::kHeadDimV>(
-        scratch.tile.weights + at,
+        factors.weights + key, skipped,
         row_pointer<const Element>(params.grad_o, place.batch, place.head, row),
-        params.grad_o.row_stride, num_rows - skipped,
-        scratch.value_sums + key * Config::kHeadDimVPadded);
+        params.grad_o.row_stride, num_rows, scratch.value_sums + key * Config::kHeadDimVPadded);
     add_rows<Config, Config::kHeadDim>(
-        scratch.tile.gradients + at,
+        factors.gradients + key, skipped,
         row_pointer<const Element>(params.q, place.batch, place.head, row), params.q.row_stride,
-        num_rows - skipped, scratch.key_sums + key * Config::kHeadDimPadded);
+        num_rows, scratch.key_sums + key * Config::kHeadDimPadded);
   }
 }
 
