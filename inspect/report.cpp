@@ -10,6 +10,7 @@
 #include "inspect/kernel_facts.h"
 #include "inspect/report_charts.h"
 #include "inspect/report_page.h"
+#include "inspect/timing/kernel_timing.h"
 #include "runtime/replay.h"
 
 namespace lssar {
@@ -62,12 +63,11 @@ json summary(const Explanation& explanation, const ExplanationRequest& request) 
       [&](uint32_t one) { return explanation.candidates[one].standing == Standing::kUntried; });
   if (better != explanation.ranking.end()) {
     const ConsideredCandidate& first = explanation.candidates[*better];
-    lines.push_back(
-        fmt::format("{}: {}; estimated {:.4g} ms, {:.2f} x this one's.",
-                    explanation.is_searched ? "A search would try first"
-                                            : "Not searched, but faster by the model",
-                    schedule_difference(explanation.choice.schedule, first.schedule),
-                    first.estimate.ms, first.estimate.ms / e.ms));
+    lines.push_back(fmt::format("{}: {}; estimated {:.4g} ms, {:.2f} x this one's.",
+                                explanation.is_searched ? "A search would try first"
+                                                        : "Not searched, but faster by the model",
+                                schedule_difference(explanation.choice.schedule, first.schedule),
+                                first.estimate.ms, first.estimate.ms / e.ms));
   } else if (request.whole_space) {
     lines.push_back("The model puts no untried candidate before it.");
   }
@@ -91,18 +91,27 @@ void add_traced_charts(Engine& engine, const ExplanationRequest& asked, const Sc
     (*out)[chart] = missing_chart("Not run: " + traced.status().message());
 }
 
+// What the timing model says of each hot loop.
+json timing_chart(const KernelFacts& facts, const ExplanationRequest& asked) {
+  const auto timing = facts_timing(facts, asked.problem.pass, asked.target);
+  if (!timing.ok()) return missing_chart("Not timed: " + timing.status().message());
+  return {{"loops", to_json(*timing)}};
+}
+
 // Charts that need a compiled kernel and a device.
 void add_engine_charts(const ReportRequest& request, const Schedule& schedule, json* out) {
   const ExplanationRequest& asked = request.explanation;
-  const char* const charts[] = {"kernels", "timeline", "counted", "accuracy"};
+  const char* const charts[] = {"kernels", "timing", "timeline", "counted", "accuracy"};
   for (const char* chart : charts) (*out)[chart] = missing_chart(request.why_no_engine);
   if (request.engine == nullptr) return;
   Engine& engine = *request.engine;
   if (const auto facts = kernel_facts(engine, asked.problem, schedule); facts.ok()) {
     (*out)["kernels"] = to_json(*facts);
     (*out)["kernels"]["register_limit"] = 255;
+    (*out)["timing"] = timing_chart(*facts, asked);
   } else {
-    (*out)["kernels"] = missing_chart("Not compiled: " + facts.status().message());
+    for (const char* chart : {"kernels", "timing"})
+      (*out)[chart] = missing_chart("Not compiled: " + facts.status().message());
   }
   add_traced_charts(engine, asked, schedule, out);
   if (const auto accuracy = check_accuracy(engine, asked.problem, schedule); accuracy.ok()) {

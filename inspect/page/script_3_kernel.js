@@ -1,4 +1,4 @@
-// Charts of the chosen kernel: resources, shared memory, the block's timeline.
+// Charts of the chosen kernel: resources, shared memory, its hot loops, the block's timeline.
 
 const kStageColours = ["--c-blue", "--c-green", "--c-orange", "--c-purple", "--c-sky", "--c-yellow"];
 
@@ -118,6 +118,91 @@ function shared_memory(problem) {
     add_table(node, `parts of ${kernel.entry}`, [{ name: "part" }, { name: "what for" }, { name: "how many", number: true },
       { name: "bytes each", number: true, show: count }, { name: "bytes", number: true, show: count }], [...by_name.values()]);
   }
+}
+
+// ---- hot loops
+
+// What a clock goes to, by the names of the timing model: colour and opacity. Work first, then waits.
+const kUseStyles = {
+  issue: ["--c-green", 0.9], "other warp": ["--c-green", 0.4], stall: ["--c-yellow", 0.8], fma: ["--c-blue", 1],
+  alu: ["--c-blue", 0.6], uniform: ["--c-blue", 0.3], special: ["--c-purple", 0.9], shared: ["--c-orange", 0.9],
+  memory: ["--c-orange", 0.5], tensor: ["--c-red", 0.85], turn: ["--c-sky", 0.7], data: ["--c-purple", 0.4], sync: ["--c-grey", 0.8],
+};
+const kUseTexts = {
+  issue: "it issues an instruction", "other warp": "it could issue, but another warp does", stall: "the count that the assembler wrote into its last instruction",
+  fma: "both pipes of multiply-adds are busy", alu: "the pipe of integers, comparisons and conversions is busy", uniform: "the pipe of scalars is busy",
+  special: "special functions: the unit is full, or a result is not there", shared: "shared memory: the unit is full, or a load or shuffle is not there",
+  memory: "a result of another load", tensor: "products: the tensor cores are full, or a sum is not there", turn: "another warp's turn, or warps that meet",
+  data: "tiles: the test of their barrier, or the L2 that brings them", sync: "fences and barriers",
+};
+const hex = (address) => `0x${address.toString(16).padStart(4, "0")}`;
+
+// The ways through the hot loops, with what tells them apart.
+function ways_of(loops) {
+  return loops.flatMap((loop) => {
+    const of_kernel = loops.filter((one) => one.kernel === loop.kernel);
+    const name = `${loop.kernel.replace("lssar_", "")}${of_kernel.length > 1 ? ` ${of_kernel.indexOf(loop) + 1}` : ""}`;
+    return loop.ways.map((way, i) => ({ loop, way, per: way.scores > 0 ? way.scores : 1,
+      name: loop.ways.length > 1 ? `${name}, way ${i + 1}` : name }));
+  });
+}
+
+function hot_loops(problem) {
+  const t = problem.timing;
+  const node = section("timing", "Hot loops", t.missing ? [] : ["predicted"],
+    "An iteration of every loop with matrix products, played from the machine code on a model of one scheduler of an SM: " +
+    "what the clocks of a warp that multiplies go to. A short bar is a fast loop. The line across a bar is what the " +
+    "resource that it takes most of needs at least: no order of its instructions is faster. Nothing was run.");
+  const ways = t.missing ? [] : ways_of(t.loops);
+  const has_scores = ways.every(({ way }) => way.scores > 0);
+  const unit = has_scores ? "clocks of the SM per score" : "clocks of an iteration";
+  const rows = ways.map((one) => ({ ...one, per: has_scores ? one.per : 1,
+    least: Object.entries(one.way.bounds).reduce((a, b) => (b[1] > a[1] ? b : a)),
+    uses: Object.keys(kUseStyles).map((use) => [use, one.way.uses[use]]).filter(([, clocks]) => clocks > 0) }));
+  add_chart(node, "timing", t, rows.reduce((sum, row) => sum + row.uses.length, 0), (svg, width, mark) => {
+    const h = 30, left = 14 + 6.8 * Math.max(...rows.map((row) => row.name.length)), right = width - 56, bottom = rows.length * h + 4;
+    const x = linear(0, Math.max(...rows.map((row) => row.way.predicted_clocks / row.per)), left, right);
+    axis_x(svg, x, bottom, 0, left, right, unit);
+    rows.forEach((row, i) => {
+      const y = i * h, end = row.way.predicted_clocks / row.per;
+      put(svg, "svg:text", { x: left - 8, y: y + 19, "text-anchor": "end" }, row.name);
+      let from = 0;
+      for (const [use, clocks] of row.uses) {
+        const [colour, opacity] = kUseStyles[use], to = from + clocks / row.per;
+        mark(put(svg, "svg:rect", { x: x(from), y: y + 4, width: Math.max(0.5, x(to) - x(from)), height: h - 8,
+          fill: css(colour), "fill-opacity": opacity }), () =>
+          `${row.name}: ${use}\n${kUseTexts[use]}\n${short(clocks, 3)} of ${short(row.way.predicted_clocks)} clocks, ` +
+          `${short((100 * clocks) / row.way.predicted_clocks, 2)} %`);
+        from = to;
+      }
+      const least = x(row.least[1] / row.per);
+      put(svg, "svg:line", { x1: least, x2: least, y1: y + 1, y2: y + h - 1, stroke: css("--ink"), "stroke-width": 2, "pointer-events": "none" });
+      put(svg, "svg:text", { x: x(end) + 6, y: y + 19, class: "value" }, short(end, 3));
+    });
+    size(svg, width, bottom + 40);
+  }, "What the clocks of each hot loop go to");
+  if (t.missing) return;
+  const used = new Set(rows.flatMap((row) => row.uses.map(([use]) => use)));
+  legend(node, [...Object.entries(kUseStyles).filter(([use]) => used.has(use)).map(([use, [colour, opacity]]) =>
+    [swatch(css(colour), { "fill-opacity": opacity }), use]), [stroke(css("--ink")), "at least"]]);
+  loop_table(node, rows);
+}
+
+function loop_table(node, rows) {
+  const run = (one) => (one.length > 0 ? `${one.length} at ${hex(one.address)}` : "-");
+  const key = (one) => one.length;
+  const columns = rows.some(({ way }) => way.notes.length) ? 10 : 9;  // without the notes if there are none
+  put(node, "p", { class: "hint" }, "Loops of a kernel are numbered by address. Ways are the branches of a loop, its " +
+    "evaluators for example; each is played alone. A run is the longest series of special functions, or of multiply-adds, " +
+    "products and sums, with at most one other instruction between two of them, and the address where it begins: while one warp is in it, " +
+    "only another warp can use the other units. Warps are those of one scheduler that multiply.");
+  add_table(node, "timing table", [{ name: "loop" }, { name: "addresses" }, { name: "warps", number: true },
+    { name: "instructions", number: true, show: count }, { name: "clocks", number: true, show: (v) => short(v) },
+    { name: "per score", number: true, show: (v) => (v === null ? "-" : short(v, 3)) }, { name: "at least" },
+    { name: "special run", show: run, key }, { name: "fma run", show: run, key }, { name: "notes", wide: true }].slice(0, columns),
+    rows.map(({ loop, way, name, least }) => [name, `${hex(loop.first_address)} to ${hex(loop.last_address)}`, loop.warps_per_scheduler,
+      way.instructions, way.predicted_clocks, way.scores > 0 ? way.predicted_clocks / way.scores : null,
+      `${short(least[1])} ${least[0]}`, way.longest_special_run, way.longest_fma_run, way.notes.join("; ")].slice(0, columns)));
 }
 
 // ---- timeline

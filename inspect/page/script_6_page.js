@@ -51,7 +51,7 @@ function overview(problem) {
   }
 }
 
-const kProblemParts = [overview, roofline, landscape, search_trace, resources, shared_memory, timeline, accuracy, comparison, candidates_table];
+const kProblemParts = [overview, roofline, landscape, search_trace, resources, shared_memory, hot_loops, timeline, accuracy, comparison, candidates_table];
 const kModelParts = [model_overview, all_models, heads_by_length, heads_of_layers, attention_maps];
 
 // subject: a problem or a model.

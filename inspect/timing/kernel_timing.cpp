@@ -52,7 +52,8 @@ Result<WayTiming> time_way(const SassKernel& kernel, const LoopWay& way, const K
 
 Status nothing_to_time() {
   return unsupported(
-      "--timing: no kernel of it has HGMMA (wgmma); only Hopper kernels (sm_90a) are timed");
+      "the timing model needs a kernel with HGMMA (wgmma), and there is none; only Hopper kernels "
+      "(sm_90a) have it");
 }
 
 Result<KernelShape> shape_of(const StepFacts& facts, Pass pass, const Target& target) {
@@ -98,11 +99,10 @@ Result<KernelTiming> kernel_timing(const SassKernel& kernel, const KernelShape& 
   return out;
 }
 
-Result<std::vector<KernelTiming>> inspection_timing(const Inspection& inspection, Pass pass,
-                                                    const Target& target) {
-  const KernelFacts& facts = inspection.facts;
+Result<std::vector<KernelTiming>> facts_timing(const KernelFacts& facts, Pass pass,
+                                               const Target& target) {
   if (facts.image.kind != ImageKind::kCubin) {
-    return unsupported("--timing: it reads a cubin, which NVRTC makes for sm_90a");
+    return unsupported("the timing model reads a cubin, which NVRTC makes for sm_90a");
   }
   LSSAR_ASSIGN_OR_RETURN(const std::string listing,
                          disassemble(facts.image.bytes, ListingWords::kShown));

@@ -1,8 +1,8 @@
 // Predicts from machine code how long the hot loops of a kernel for sm_90a take, and what their
 // clocks wait for.
 //
-// Used by `lssar inspect --timing`. docs/timing_model.md says what is modelled. Threads: pure
-// functions.
+// Used by `lssar inspect --timing` and `lssar report`. docs/timing_model.md says what is modelled.
+// Threads: pure functions.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "base/status.h"
-#include "inspect/inspection.h"
+#include "inspect/kernel_facts.h"
 #include "inspect/sass.h"
 #include "inspect/timing/scheduler_simulator.h"
 #include "inspect/timing/timing_constants.h"
@@ -56,13 +56,14 @@ int multiplying_warps(const SassKernel& kernel, const KernelShape& shape);
 Result<KernelTiming> kernel_timing(const SassKernel& kernel, const KernelShape& shape,
                                    const TimingConstants& constants = {});
 
-// All kernels of an inspection that have such loops. kUnsupported: there is none.
-Result<std::vector<KernelTiming>> inspection_timing(const Inspection& inspection, Pass pass,
-                                                    const Target& target);
+// All compiled kernels that have such loops. kUnsupported: there is none, or no cubin. Errors: also
+// those of disassemble.
+Result<std::vector<KernelTiming>> facts_timing(const KernelFacts& facts, Pass pass,
+                                               const Target& target);
 
 // Those of any cubin for sm_90a, such as one of nvcc. It does not say how its kernels are launched:
 // a block is taken to fill an SM, and the L2, whose tiles a cluster may share, is never waited for.
-// Errors: as inspection_timing, and those of disassemble.
+// Errors: as facts_timing.
 Result<std::vector<KernelTiming>> cubin_timing(const std::string& cubin, Pass pass);
 
 std::string timing_text(const std::vector<KernelTiming>& kernels);

@@ -40,6 +40,7 @@ const json& sample_problems() {
     if (!engine.ok()) return json::array();
     full.engine = engine->get();
     json made = json::array({report_problem(full)});
+    made[0]["timing"] = sample_timing();  // it may be that no disassembler is installed
     ReportRequest records = sample_request("sm_90a", Pass::kBackward);
     made.push_back(report_problem(records));
     return made;
@@ -161,6 +162,13 @@ std::map<std::string, size_t> expected_marks(const json& problem) {
     for (const json& kernel : problem["timeline"]["kernels"])
       marks["timeline " + kernel["kernel"].get<std::string>()] = kernel["spans"].size();
   }
+  if (problem["timing"].contains("loops")) {
+    for (const json& loop : problem["timing"]["loops"]) {
+      marks["timing table"] += loop["ways"].size();
+      for (const json& way : loop["ways"])
+        for (const auto& [use, clocks] : way["uses"].items()) marks["timing"] += clocks > 0;
+    }
+  }
   for (const char* chart : {"search", "accuracy", "compare"})
     if (problem[chart].contains("rows")) marks[chart] = problem[chart]["rows"].size();
   return marks;
@@ -216,7 +224,7 @@ TEST_F(ReportInChromium, SaysWhyAChartHasNoData) {
   expect_all_drawn(seen, problem);
   size_t missing = 0;
   for (const json& chart : seen.charts) missing += chart.contains("missing");
-  EXPECT_EQ(missing, 6u);  // search, kernels, instructions, timeline, accuracy, softmax
+  EXPECT_EQ(missing, 7u);  // search, kernels, instructions, loops, timeline, accuracy, softmax
   EXPECT_THAT(seen.dom, HasSubstr("Nothing was measured against softmax attention"));
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "inspect/report.h"
+#include "inspect/timing/kernel_timing.h"
 #include "tests/autotune/sample_records.h"
 
 namespace lssar {
@@ -46,6 +47,28 @@ inline std::vector<TuningRecord> recorded_candidates(size_t count) {
     records.push_back(record);
   }
   return records;
+}
+
+// As the timing model makes it: two loops, the second with two ways.
+inline nlohmann::json sample_timing() {
+  WayTiming way;
+  way.instructions = 310;
+  way.scores = 8192;
+  way.timing.clocks = 800;
+  way.timing.uses[size_t(ClockUse::kIssue)] = 600;
+  way.timing.uses[size_t(ClockUse::kTensor)] = 200;
+  way.timing.issue_bound = 580;
+  way.special_run = {0x120, 8};
+  way.notes = {"a note"};
+  HotLoopTiming loop;
+  loop.first_address = 0x100;
+  loop.last_address = 0x200;
+  loop.warps = 2;
+  loop.ways = {way};
+  KernelTiming kernel{"lssar_forward", {loop, loop}};
+  kernel.loops[1].ways.push_back(way);
+  kernel.loops[1].ways[1].timing.uses[size_t(ClockUse::kTurn)] = 50;
+  return {{"loops", to_json(std::vector<KernelTiming>{kernel})}};
 }
 
 // As tools/compare_torch.py writes it.

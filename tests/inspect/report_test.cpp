@@ -44,7 +44,7 @@ TEST(Report, WhatIsNotKnownSaysWhyAndHowToGetIt) {
   const json report = report_problem(request);
   EXPECT_THAT(report["search"]["missing"].get<std::string>(), HasSubstr("lssar tune"));
   EXPECT_THAT(report["compare"]["missing"].get<std::string>(), HasSubstr("compare_torch.py"));
-  for (const char* chart : {"kernels", "timeline", "counted", "accuracy"})
+  for (const char* chart : {"kernels", "timing", "timeline", "counted", "accuracy"})
     EXPECT_EQ(report[chart]["missing"], "for this test");
 }
 

@@ -137,7 +137,7 @@ Result<int> show_json(const Inspection& inspection, const KernelVariation& kerne
   describe_choice(kernel.choice, &json);
   if (options.timing) {
     LSSAR_ASSIGN_OR_RETURN(const std::vector<KernelTiming> timing,
-                           inspection_timing(inspection, kernel.problem.pass, kernel.target));
+                           facts_timing(inspection.facts, kernel.problem.pass, kernel.target));
     json["timing"] = to_json(timing);
   }
   print_json(json);
@@ -160,7 +160,7 @@ Result<int> inspect_all(InspectOptions options) {
   LSSAR_ASSIGN_OR_RETURN(std::string text, view_of(inspection, options.view));
   if (options.timing) {
     LSSAR_ASSIGN_OR_RETURN(const std::vector<KernelTiming> timing,
-                           inspection_timing(inspection, kernel.problem.pass, kernel.target));
+                           facts_timing(inspection.facts, kernel.problem.pass, kernel.target));
     text += timing_text(timing);
   }
   // The other views are files: source, PTX, machine code.
