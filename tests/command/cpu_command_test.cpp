@@ -288,7 +288,7 @@ TEST(CpuCommand, InspectFindsProductsOfPairs) {
   LSSAR_NEEDS_CPU_DEVICE();
   if (std::system("objdump --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "no objdump";
   expect_pairs("forward", 3, 54);   // scores, those computed again, and values
-  expect_pairs("backward", 4, 43);  // scores and g v; in float32 dk and dv, and dq
+  expect_pairs("backward", 4, 54);  // scores, g v, dk and dv; in float32 dq
 }
 
 TEST(CpuCommand, ReportIsOnePage) {

@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "base/file.h"
-#include "inspect/report.h"
+#include "inspect/page/report.h"
 #include "inspect/run_program.h"
 #include "tests/inspect/report_samples.h"
 

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
-#include "inspect/report.h"
+#include "inspect/page/report.h"
 #include "inspect/timing/kernel_timing.h"
 #include "tests/autotune/sample_records.h"
 

@@ -1,6 +1,6 @@
 // The report's data: counts are the explanation's, the shared-memory map is the kernel's, the
 // timeline has every role in order, and what is not known says why.
-#include "inspect/report.h"
+#include "inspect/page/report.h"
 
 #include <set>
 

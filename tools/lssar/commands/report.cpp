@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/json_text.h"
 #include "inspect/page/attention_figures.h"
-#include "inspect/report.h"
+#include "inspect/page/report.h"
 #include "tools/lssar/commands/subcommands.h"
 #include "tools/lssar/options/explain_options.h"
 #include "tools/lssar/terminal/exit_code.h"

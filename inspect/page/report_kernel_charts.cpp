@@ -8,7 +8,7 @@
 #include "autotune/table/bucket.h"
 #include "codegen/shared_layout.h"
 #include "codegen/visible_keys.h"
-#include "inspect/report_charts.h"
+#include "inspect/page/report_charts.h"
 
 namespace lssar {
 namespace {

@@ -1,11 +1,11 @@
-#include "inspect/report_page.h"
+#include "inspect/page/report_page.h"
 
 #include <cassert>
 #include <string>
 
 #include <nlohmann/json.hpp>
 
-#include "inspect/report.h"
+#include "inspect/page/report.h"
 
 namespace lssar {
 namespace {

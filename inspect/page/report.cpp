@@ -1,4 +1,4 @@
-#include "inspect/report.h"
+#include "inspect/page/report.h"
 
 #include <algorithm>
 #include <tuple>
@@ -8,8 +8,8 @@
 #include "autotune/search/search_report.h"
 #include "codegen/source_header.h"
 #include "inspect/kernel_facts.h"
-#include "inspect/report_charts.h"
-#include "inspect/report_page.h"
+#include "inspect/page/report_charts.h"
+#include "inspect/page/report_page.h"
 #include "inspect/timing/kernel_timing.h"
 #include "runtime/replay.h"
 

@@ -1,4 +1,4 @@
-#include "inspect/report_charts.h"
+#include "inspect/page/report_charts.h"
 
 #include <algorithm>
 #include <cmath>
