@@ -57,11 +57,11 @@ LSSAR_CALLED RowState few_row(const AttentionParams& params, const FewSlice<Conf
   return state;
 }
 
-// Keys of a chunk whose values are read.
+// Keys of a chunk whose values are read. A whole vector may be stored behind any of them.
 template <class Config>
 struct FewLiveKeys {
   int count;
-  int keys[Config::kFewKeys];
+  int keys[Config::kFewKeys + Config::kLanes];
 };
 
 // Turns a row's activations of a chunk into weights, in place, and returns their sum. `most` gets
@@ -96,9 +96,10 @@ LSSAR_HOST float weigh_chunk(float* activations, int keys, const WeightScale& sc
 template <class Config>
 LSSAR_HOST void list_few_keys(const float* most, int keys, float least, FewLiveKeys<Config>& live) {
   live.count = 0;
-  for (int key = 0; key < keys; ++key) {
-    live.keys[live.count] = key;
-    live.count += most[key] >= least;
+  for (int key = 0; key < keys; key += Config::kLanes) {
+    const Ints<Config> step = lane_numbers<Config>() + key;
+    const Ints<Config> is_live = (load<Config>(most + key) >= least) & (step < keys);
+    live.count += store_chosen<Config>(is_live, step, live.keys + live.count);
   }
   if (Config::kHasWindow || 4 * live.count < 3 * keys) return;
   live.count = keys;
@@ -119,7 +120,6 @@ LSSAR_HOST void add_few_tile(const FewLiveKeys<Config>& live, FewLiveRange range
                              const float* weights, i64 weight_pitch,
                              const typename Config::Element* values, i64 row_stride,
                              float* outputs) {
-  constexpr int kLine = 64 / (int)sizeof(typename Config::Element);
   Floats<Config> acc[kRows][kVectors];
   LSSAR_UNROLL
   for (int i = 0; i < kRows * kVectors; ++i)
@@ -129,7 +129,7 @@ LSSAR_HOST void add_few_tile(const FewLiveKeys<Config>& live, FewLiveRange range
     const int later = i + kFewLiveKeys;
     if (is_first_row && later < live.count) {
       LSSAR_UNROLL
-      for (int d = 0; d < kVectors * Config::kLanes; d += kLine)
+      for (int d = 0; d < kVectors * Config::kLanes; d += kLineNumbers<typename Config::Element>)
         __builtin_prefetch(values + live.keys[later] * row_stride + d);
     }
     const int key = live.keys[i];

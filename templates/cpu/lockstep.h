@@ -7,9 +7,9 @@
 
 namespace lssar_device {
 
-// How many vectors of `rows` rows are computed at once: some whole rows, or a part of one. The
-// arguments and sums of four vectors, and the coefficients, stay in the registers. More would go
-// through memory: measured with AVX-512, 12 vectors took a fifth longer than 4.
+// How many vectors of `rows` rows are computed at once: some whole rows, or a part of one. With
+// AVX-512 12 vectors took a fifth longer than 4, since their arguments and sums do not stay in the
+// registers.
 template <class Config>
 constexpr int vectors_at_once(int rows, int of_row) {
   const int most = Config::kLanes >= 16 ? 4 : 6;

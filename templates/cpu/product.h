@@ -156,7 +156,7 @@ LSSAR_HOST void multiply_columns(const float* weights, const typename Config::El
 // behind any of them.
 template <int kMost>
 struct LiveSteps {
-  static constexpr int kMostLanes = 16;
+  static constexpr int kMostLanes = 16;  // of any target
   int count;
   int steps[kMost + kMostLanes];
   int places[kMost + kMostLanes];

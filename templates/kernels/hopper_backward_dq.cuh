@@ -151,11 +151,10 @@ struct DqConsumer {
                                 thread);
     all_consumers_barrier<Shape::kNumConsumers>();
   }
+  // clang-format on
 
   // kHasLengths: clears those of the consumer's queries and output gradients that lie past the
   // sequence's end. Its warps multiply together, and its rows may share a scale.
-  //
-  // clang-format on
   LSSAR_DEVICE void clear_queries(const DqWork<Config>& work) const {
     const int row0 = group * kWarpGroupRows, end_row = row0 + kWarpGroupRows;
     const UnseenInSequence past = unseen_queries<Config>(params);
