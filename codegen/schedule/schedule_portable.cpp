@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "codegen/pass_needs.h"
+#include "codegen/schedule_fields.h"
 #include "codegen/schedule_rules.h"
 #include "codegen/shapes.h"
 
