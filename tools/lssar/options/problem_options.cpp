@@ -89,7 +89,7 @@ void ProblemOptions::add_to(CLI::App& app) {
                "of columns 2c and 2c + 1; else of c and c + N/2")
       ->group(group);
   app.add_flag("--invariant", invariant_,
-               "a row has the same bits whatever else the call computes; on the cpu device")
+               "a row has the same bits whatever else the call computes")
       ->group(group);
   app.add_flag("--runtime-lengths{both}", runtime_lengths_,
                "a kernel for run-time lengths, whatever --seq says; =q or =k: of one of them")
