@@ -82,7 +82,8 @@ def attention(
         alibi_slopes: [heads], float32 (float64 if q is), on the device of q. Scores with the field
             alibi=per_head ("softmax,alibi=per_head") need it: alibi_slopes[h] times the distance
             between the positions i + length_k - length_q and j is subtracted from s_ij. It has no
-            gradient. With other scores it must be None. Not for nested tensors.
+            gradient. With other scores it must be None. Positions in nested tensors are those in
+            the entry.
 
     Returns [batch, heads, length_q, dv] in the dtype of q, laid out in memory as q is: as
     [batch, length, heads, dim] where q is a view of that, else contiguous. Gradients likewise.
@@ -169,11 +170,10 @@ def _as_sequences(
     elif slopes is not None:
         what = "attention with alibi_slopes"
     if _jagged.has_any(q, k, v):
-        if slopes is not None:
-            raise TypeError("q: a nested tensor; must be a plain one with alibi_slopes")
         is_transposed = layout == "blhd"
         q, k, v = (x.transpose(1, 2) for x in (q, k, v)) if is_transposed else (q, k, v)
-        o = _jagged.attention(q, k, v, causal, p, offset, score, sink, window, invariant, rotary)
+        more = (window, invariant, rotary, slopes)
+        o = _jagged.attention(q, k, v, causal, p, offset, score, sink, *more)
         return o.transpose(1, 2) if is_transposed else o
     if has_torch_function((q, k, v, sink)):
         options = {"causal": causal, "p": p, "offset": offset, "layout": layout, "score": score}

@@ -56,9 +56,11 @@ def _int32(x):
     return None if x is None else x.to(torch.int32)
 
 
-def attention(q, k, v, causal, p, offset, score, sink, window=(), invariant=False, rotary=None):
+def attention(
+    q, k, v, causal, p, offset, score, sink, window=(), invariant=False, rotary=None, slopes=None
+):
     """[batch, heads, j, dim], with the offsets of q. `window`: as _rules.window_of says. `rotary`:
-    None, or the tables and whether pairs are neighbours."""
+    None, or the tables and whether pairs are neighbours. `slopes`: of ALiBi, or None."""
     from ._varlen import varlen_attention  # which needs _attention
 
     _check(q, k, v)
@@ -74,6 +76,7 @@ def attention(q, k, v, causal, p, offset, score, sink, window=(), invariant=Fals
     options = {"causal": causal, "p": p, "offset": offset, "score": score or None, "sink": sink}
     options |= {"invariant": invariant, **_rules.window_options(window)}
     options |= {"rotary_cos": cos, "rotary_sin": sin, "rotary_interleaved": interleaved}
+    options["alibi_slopes"] = slopes
     o = varlen_attention(*rows, starts_q, starts_k, *most, **options, **used)
     nested = torch.nested.nested_tensor_from_jagged(o, offsets=q.offsets(), lengths=q.lengths())
     return nested.transpose(1, 2)

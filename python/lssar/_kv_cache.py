@@ -32,6 +32,7 @@ def attention_with_kv_cache(
     rotary_cos: Optional[torch.Tensor] = None,
     rotary_sin: Optional[torch.Tensor] = None,
     rotary_interleaved: bool = False,
+    alibi_slopes: Optional[torch.Tensor] = None,
 ) -> torch.Tensor:
     """lssar.attention of new queries against caches of keys and values; not differentiable.
 
@@ -50,6 +51,8 @@ def attention_with_kv_cache(
             torch operations; the keys that a cache holds have been turned when they were added. The
             last query of an entry stands at the position of its last key. There are at least as many
             positions as `room` and as queries.
+        alibi_slopes: as for lssar.attention. Query i of n stands at position keys - n + i of its entry,
+            new keys counted, and key j at j.
 
     Returns [batch, length, heads, dv]. Keys beyond an entry's length are not read.
 
@@ -58,7 +61,7 @@ def attention_with_kv_cache(
     score, p = _rules.score_of(score, p)
     window = _rules.window_of(window_size, window_sinks, prefix, chunk)
     options = Options(causal, p, offset, score, window, _rules.flag("invariant", invariant))
-    check_tensors(q, k_cache, v_cache, 4, options, sink)
+    check_tensors(q, k_cache, v_cache, 4, options, sink, alibi_slopes)
     batch, room = k_cache.shape[:2]
     used = _cache_lengths(q, k, v, k_cache, v_cache, cache_seqlens)
     if rotary_cos is not None or rotary_sin is not None or rotary_interleaved is not False:
@@ -71,7 +74,9 @@ def attention_with_kv_cache(
     if k is not None:
         _append(k_cache, v_cache, k, v, used)
         used = used + k.shape[1]
-    lengths = Lengths(batch, q.shape[1], room, None, None, None, used)
+    lengths = Lengths(
+        batch, q.shape[1], room, None, None, None, used, alibi_slopes=alibi_slopes
+    )
     options = options._replace(offset=float(offset))
     return attend(
         plain_rows(q), k_cache, v_cache, lengths, options, sink, "attention_with_kv_cache"

@@ -1,0 +1,159 @@
+"""ALiBi beyond lssar.attention and varlen_attention: caches and nested tensors, against softmax in
+torch's own operations, in float64. The device is the environment's: two tests run this file."""
+
+import unittest
+
+import torch
+
+import lssar
+from definition import FLOOR, TOLERANCES, assert_close
+from lssar._reference import attention
+from test_changed_scores import ALIBI, formula
+
+SLOPES = torch.tensor([0.5, 0.125, -0.25, 0.01])
+REWEIGHTED = "lssar,alibi=per_head"  # the same, with p
+
+
+def random(*shape, seed, dtype=torch.float32):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+class Caches(unittest.TestCase):
+    def check(self, o, q, k, v, lengths, function=formula, **options):
+        """`o`: of caches that hold so many keys. All are [batch, rows, heads, dim]."""
+        tolerance = TOLERANCES[q.dtype][0]
+        for b, length in enumerate(lengths):
+            one = (q[b], k[b, :length], v[b, :length])
+            rows = (x.transpose(0, 1)[None].double() for x in one)
+            wanted = function(*rows, **options)[0].transpose(0, 1)
+            allowed = tolerance * wanted.norm().item() + FLOOR * wanted.numel() ** 0.5
+            error = (o[b].double() - wanted).norm().item()
+            self.assertTrue(error <= allowed, f"entry {b}: |error| {error}, allowed {allowed}")
+
+    def test_query_i_of_n_stands_at_length_minus_n_plus_i(self):
+        q, k, v = (random(3, n, heads, 16, seed=n) for n, heads in ((3, 4), (40, 2), (40, 2)))
+        lengths = [3, 40, 17]
+        used = torch.tensor(lengths, dtype=torch.int32)
+        for causal in (True, False):
+            with self.subTest(causal=causal):
+                options = {"causal": causal, "alibi_slopes": SLOPES, "cache_seqlens": used}
+                o = lssar.attention_with_kv_cache(q, k, v, score=ALIBI, **options)
+                slopes = SLOPES.double()
+                self.check(o, q, k, v, lengths, causal=causal, slopes=slopes)
+                o = lssar.attention_with_kv_cache(q, k, v, score=REWEIGHTED, p=3, **options)
+                more = {"score": REWEIGHTED, "p": 3, "alibi_slopes": slopes}
+                self.check(o, q, k, v, lengths, attention, causal=causal, **more)
+
+    def test_keys_that_are_appended_count(self):
+        """And queries before the first key have positions below 0."""
+        q, k, v = (random(2, 4, heads, 16, seed=heads) for heads in (4, 2, 1))
+        v = v.expand(-1, -1, 2, -1).contiguous()
+        caches = [random(2, 9, 2, 16, seed=seed) for seed in (7, 8)]
+        for new, used in ((4, [0, 5]), (1, [0, 8])):
+            with self.subTest(new=new):
+                o = lssar.attention_with_kv_cache(
+                    *(q, *caches, k[:, :new], v[:, :new]),
+                    torch.tensor(used, dtype=torch.int32),
+                    score=ALIBI,
+                    alibi_slopes=SLOPES,
+                )
+                self.check(o, q, *caches, [n + new for n in used], slopes=SLOPES.double())
+
+    def test_few_queries_against_many_keys(self):
+        """On a GPU blocks divide the keys among them."""
+        q, k, v = (
+            random(2, n, heads, 16, seed=n + heads, dtype=torch.bfloat16)
+            for n, heads in ((2, 4), (600, 2), (600, 2))
+        )
+        for lengths, causal in (([600, 519], True), ([7, 600], False)):
+            with self.subTest(lengths=lengths):
+                used = torch.tensor(lengths, dtype=torch.int32)
+                options = {"causal": causal, "alibi_slopes": SLOPES / 16, "cache_seqlens": used}
+                o = lssar.attention_with_kv_cache(q, k, v, score=ALIBI, **options)
+                self.check(o, q, k, v, lengths, causal=causal, slopes=SLOPES.double() / 16)
+
+    def test_what_is_wrong_is_said(self):
+        q, k, v = (random(1, 2, 4, 16, seed=1) for _ in range(3))
+        for message, slopes, score in (
+            (r"^alibi_slopes: None; must be torch.float32 \[heads\], \(4,\)", None, ALIBI),
+            (r"^alibi_slopes: shape \(4,\); must be None", SLOPES, "softmax"),
+            (r"^alibi_slopes: shape \(3,\); must be \(4,\)", SLOPES[:3], ALIBI),
+        ):
+            with self.subTest(message=message), self.assertRaisesRegex(ValueError, message):
+                lssar.attention_with_kv_cache(q, k, v, score=score, alibi_slopes=slopes)
+
+
+@unittest.skipUnless(hasattr(torch.nested, "nested_tensor_from_jagged"), "needs torch 2.4")
+class Jagged(unittest.TestCase):
+    """Entries stand alone: position 0 is an entry's first key."""
+
+    def inputs(self, lengths_q, lengths_k):
+        """Entries of q, k and v, [heads, length, dim], leaves."""
+        counts = ((lengths_q, 4), (lengths_k, 2), (lengths_k, 2))
+        return [
+            [random(heads, n, 16, seed=10 * i + j).requires_grad_() for i, n in enumerate(lengths)]
+            for j, (lengths, heads) in enumerate(counts)
+        ]
+
+    def nested(self, entries):
+        rows = [x.transpose(0, 1) for x in entries]
+        return torch.nested.as_nested_tensor(rows, layout=torch.jagged).transpose(1, 2)
+
+    def results(self, o, inputs):
+        """o's entries, and the gradients of q, k and v, each as one tensor."""
+        weights = [random(*x.shape, seed=i) for i, x in enumerate(o)]
+        loss = sum((x * w.to(x.dtype)).sum() for x, w in zip(o, weights))
+        grads = iter(torch.autograd.grad(loss, [x for part in inputs for x in part]))
+        parts = [o, *([next(grads) for _ in part] for part in inputs)]
+        return [torch.cat([x.detach().flatten() for x in part]) for part in parts]
+
+    def check(self, lengths_q, lengths_k, **options):
+        inputs = self.inputs(lengths_q, lengths_k)
+        nested = (self.nested(x) for x in inputs)
+        o = lssar.attention(*nested, score=ALIBI, alibi_slopes=SLOPES, **options)
+        ours = self.results(o.unbind(), inputs)
+        wide = [[x.detach().double().requires_grad_() for x in part] for part in inputs]
+        entries = [[x[None] for x in one] for one in zip(*wide)]
+        wanted = [formula(*one, slopes=SLOPES.double(), **options)[0] for one in entries]
+        assert_close(self, ours, self.results(wanted, wide), torch.float32)
+
+    def test_forward_and_gradients(self):
+        lengths = [5, 33, 1, 3]
+        for causal in (True, False):
+            with self.subTest(causal=causal):
+                self.check(lengths, lengths, causal=causal)
+        self.check([5, 2, 1, 3], [7, 20, 2, 3], causal=True)
+
+    def test_the_other_layout_and_a_window(self):
+        q, k, v = (self.nested(x) for x in self.inputs([5, 9], [5, 9]))
+        options = {"score": ALIBI, "alibi_slopes": SLOPES, "causal": True, "window_size": (3, 0)}
+        o = lssar.attention(q, k, v, **options)
+        by_rows = (x.transpose(1, 2) for x in (q, k, v))
+        turned = lssar.attention(*by_rows, layout="blhd", **options).transpose(1, 2)
+        for x, y, *one in zip(o.unbind(), turned.unbind(), *(x.unbind() for x in (q, k, v))):
+            self.assertTrue(torch.equal(x, y))
+            wanted = lssar.attention(*(x[None] for x in one), **options)[0]
+            torch.testing.assert_close(x, wanted, rtol=1e-4, atol=1e-5)
+
+    def test_compiled(self):
+        offsets = torch.tensor([0, 5, 14])
+        rows = [random(14, heads, 16, seed=heads) for heads in (4, 2)]
+        q, k = (torch.nested.nested_tensor_from_jagged(x, offsets).transpose(1, 2) for x in rows)
+
+        def function(q, k, v):
+            return lssar.attention(q, k, v, score=ALIBI, alibi_slopes=SLOPES)
+
+        compiled = torch.compile(function, backend="aot_eager", fullgraph=True)
+        for x, y in zip(compiled(q, k, k).unbind(), function(q, k, k).unbind()):
+            torch.testing.assert_close(x, y)
+
+    def test_what_is_wrong_is_said(self):
+        q, k, v = (self.nested(x) for x in self.inputs([5, 9], [5, 9]))
+        with self.assertRaisesRegex(ValueError, "^alibi_slopes: None; must be torch.float32"):
+            lssar.attention(q, k, v, score=ALIBI)
+        with self.assertRaisesRegex(ValueError, r"^alibi_slopes: shape \(4,\); must be None"):
+            lssar.attention(q, k, v, alibi_slopes=SLOPES)
+
+
+if __name__ == "__main__":
+    unittest.main()
