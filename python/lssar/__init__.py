@@ -17,6 +17,7 @@ from ._rules import Score
 
 if TYPE_CHECKING:
     from . import nn
+    from ._alibi import alibi_slopes
     from ._attention import attention, saved_bytes
     from ._stats import attention_stats
     from ._transformers import register_transformers
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LssarError",
     "Score",
+    "alibi_slopes",
     "attention",
     "attention_stats",
     "attention_with_kv_cache",
@@ -43,6 +45,7 @@ __all__ = [
 __version__ = "1.0.0"
 
 _NEED_TORCH = {
+    "alibi_slopes": "._alibi",
     "attention": "._attention",
     "attention_stats": "._stats",
     "attention_with_kv_cache": "._kv_cache",
@@ -83,6 +86,7 @@ def __dir__() -> "list[str]":
 
 if "torch" in sys.modules:  # its programs may name our operators, those of torch.export say
     from . import nn
+    from ._alibi import alibi_slopes
     from ._attention import attention, saved_bytes
     from ._stats import attention_stats
     from ._transformers import register_transformers

@@ -5,6 +5,7 @@ from typing import Any, Callable, Optional, Union
 import torch
 
 from . import _plans, _rules
+from ._alibi import alibi_slopes as slopes_of_paper
 from ._attention import attention
 from ._check import sink_dtype
 
@@ -80,9 +81,13 @@ class LSSARAttention(torch.nn.Module):
         head_dim: default embed_dim / num_heads.
         causal, p, offset, score: as in lssar.attention. A GPT block needs causal=True.
         bias: whether the projections have biases.
+        alibi_slopes: [num_heads], of a score with alibi=per_head. None: lssar.alibi_slopes(num_heads).
 
     If the score has a sink ("softmax,sink=per_head"), `sink` is a parameter [num_heads] that is
     learned from 0 on, else None. It is float32 whatever `dtype` is, unless that is float64.
+
+    If the score has ALiBi ("softmax,alibi=per_head"), `alibi_slopes` is a buffer [num_heads] of the same
+    type, else None. It is saved with the parameters, and is not learned.
     """
 
     def __init__(
@@ -98,6 +103,7 @@ class LSSARAttention(torch.nn.Module):
         device: Any = None,
         dtype: Optional[torch.dtype] = None,
         score: "Union[str, _rules.Score, None]" = None,
+        alibi_slopes: Optional[torch.Tensor] = None,
     ) -> None:
         super().__init__()
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
@@ -123,6 +129,7 @@ class LSSARAttention(torch.nn.Module):
         _rules.check_scalars(causal, self.p, offset)
         has_sink = _plans.has_sink(self.score, self.p, float(offset))
         self.register_parameter("sink", self._new_sink(device, dtype) if has_sink else None)
+        self.register_buffer("alibi_slopes", self._new_slopes(alibi_slopes, device, dtype))
         options = {"bias": bias, "device": device, "dtype": dtype}
         self.qkv = torch.nn.Linear(
             embed_dim, (num_heads + 2 * num_kv_heads) * head_dim, **options
@@ -132,6 +139,18 @@ class LSSARAttention(torch.nn.Module):
     def _new_sink(self, device, dtype):
         dtype = sink_dtype(dtype or torch.get_default_dtype())
         return torch.nn.Parameter(torch.zeros(self.num_heads, device=device, dtype=dtype))
+
+    def _new_slopes(self, given, device, dtype):
+        dtype = sink_dtype(dtype or torch.get_default_dtype())
+        has_alibi = _plans.has_alibi(self.score)
+        if given is None:
+            return slopes_of_paper(self.num_heads, device).to(dtype) if has_alibi else None
+        if not isinstance(given, torch.Tensor):
+            raise TypeError(f"alibi_slopes: {type(given).__name__}; must be a torch.Tensor, or None")
+        shape = given.shape
+        _rules.check_is_due("alibi_slopes", "alibi", shape, has_alibi, self.num_heads, dtype)
+        _rules.check_per_head("alibi_slopes", shape, self.num_heads)
+        return torch.empty(self.num_heads, device=device, dtype=dtype).copy_(given.detach())
 
     def forward(
         self,
@@ -158,11 +177,12 @@ class LSSARAttention(torch.nn.Module):
             q, k = position(q, k, 0 if cache is None else cache.length)
         if cache is not None:
             k, v = cache.append(k, v)
-        sink = self.sink
-        if sink is not None:  # module.to(dtype) changes all parameters
-            sink = sink.to(sink_dtype(q.dtype))
+        wanted = sink_dtype(q.dtype)  # module.to(dtype) changes all parameters and buffers
         options = {"causal": self.causal, "p": self.p, "offset": self.offset}
-        o = attention(q, k, v, **options, score=self.score or None, sink=sink)
+        options["sink"] = None if self.sink is None else self.sink.to(wanted)
+        slopes = self.alibi_slopes
+        options["alibi_slopes"] = None if slopes is None else slopes.to(wanted)
+        o = attention(q, k, v, **options, score=self.score or None)
         return self.out(o.transpose(1, 2).reshape(batch, length, -1))
 
     def extra_repr(self) -> str:

@@ -1,5 +1,5 @@
-"""ALiBi beyond lssar.attention and varlen_attention: caches and nested tensors, against softmax in
-torch's own operations, in float64. The device is the environment's: two tests run this file."""
+"""ALiBi beyond lssar.attention and varlen_attention: caches, nested tensors and modules, against softmax
+in torch's own operations, in float64. The device is the environment's: two tests run this file."""
 
 import unittest
 
@@ -7,7 +7,9 @@ import torch
 
 import lssar
 from definition import FLOOR, TOLERANCES, assert_close
+from lssar import _op
 from lssar._reference import attention
+from lssar.nn import KVCache, LSSARAttention
 from test_changed_scores import ALIBI, formula
 
 SLOPES = torch.tensor([0.5, 0.125, -0.25, 0.01])
@@ -153,6 +155,99 @@ class Jagged(unittest.TestCase):
             lssar.attention(q, k, v, score=ALIBI)
         with self.assertRaisesRegex(ValueError, r"^alibi_slopes: shape \(4,\); must be None"):
             lssar.attention(q, k, v, alibi_slopes=SLOPES)
+
+
+class PaperSlopes(unittest.TestCase):
+    def test_powers_of_two_and_numbers_between(self):
+        for heads, exponents in (
+            (1, [8]),
+            (2, [4, 8]),
+            (8, [1, 2, 3, 4, 5, 6, 7, 8]),
+            (3, [4, 8, 2]),
+            (12, [1, 2, 3, 4, 5, 6, 7, 8, 0.5, 1.5, 2.5, 3.5]),
+        ):
+            with self.subTest(heads=heads):
+                slopes = lssar.alibi_slopes(heads)
+                self.assertEqual(slopes.dtype, torch.float32)
+                wanted = torch.tensor([2.0**-x for x in exponents])
+                torch.testing.assert_close(slopes, wanted, rtol=1e-7, atol=0)
+
+    def test_what_is_wrong_is_said(self):
+        for heads in (0, -1, 2.0, True, None):
+            with self.assertRaisesRegex(ValueError, "^num_heads: .*; must be an int, at least 1"):
+                lssar.alibi_slopes(heads)
+
+
+class Module(unittest.TestCase):
+    def module(self, **more):
+        torch.manual_seed(3)
+        options = {"num_kv_heads": 2, "causal": True, "score": ALIBI, **more}
+        return LSSARAttention(32, 4, **options)
+
+    def plain(self, module, x):
+        """What a module computes, in float64."""
+        qkv = torch.nn.functional.linear(x, module.qkv.weight.double(), module.qkv.bias.double())
+        heads = qkv.unflatten(-1, (8, 8)).transpose(1, 2)
+        options = {"causal": module.causal, "slopes": module.alibi_slopes.double()}
+        o = formula(*heads.split((4, 2, 2), dim=1), **options).transpose(1, 2).flatten(2)
+        return torch.nn.functional.linear(o, module.out.weight.double(), module.out.bias.double())
+
+    def test_forward_and_gradients(self):
+        for more in ({}, {"alibi_slopes": SLOPES}, {"causal": False}):
+            with self.subTest(**more):
+                module = self.module(**more)
+                given = more.get("alibi_slopes", torch.tensor([0.25, 2**-4, 2**-6, 2**-8]))
+                self.assertTrue(torch.equal(module.alibi_slopes, given))
+                results = []
+                x = random(2, 11, 32, seed=5)
+                for run, like in ((module, x), (lambda x: self.plain(module, x), x.double())):
+                    x_leaf = like.clone().requires_grad_()
+                    y = run(x_leaf)
+                    weights = random(*y.shape, seed=6).to(y.dtype)
+                    leaves = (x_leaf, module.qkv.weight)
+                    results.append((y, *torch.autograd.grad((y * weights).sum(), leaves)))
+                for ours, wanted in zip(*results):
+                    torch.testing.assert_close(ours.double(), wanted.double(), rtol=1e-4, atol=1e-4)
+
+    def test_a_cache_gives_what_one_call_gives(self):
+        for more in ({}, {"score": REWEIGHTED, "p": 3}):  # softmax alone forgets a wrong position
+            module = self.module(**more).requires_grad_(False)
+            x, cache = random(2, 13, 32, seed=4), KVCache()
+            parts = [module(part, cache=cache) for part in x.split([5, 1, 1, 4, 1, 1], dim=1)]
+            torch.testing.assert_close(torch.cat(parts, dim=1), module(x))
+
+    @unittest.skipUnless(_op.HAS_OPERATORS, "operators need torch 2.5")
+    def test_compiled(self):
+        module = self.module()
+        x = random(2, 11, 32, seed=5)
+        compiled = torch.compile(module, backend="aot_eager", fullgraph=True)
+        torch.testing.assert_close(compiled(x), module(x))
+
+    def test_slopes_are_saved_and_not_learned(self):
+        module, other = self.module(alibi_slopes=SLOPES), self.module()
+        self.assertNotIn("alibi_slopes", dict(module.named_parameters()))
+        other.load_state_dict(module.state_dict())
+        self.assertTrue(torch.equal(other.alibi_slopes, SLOPES))
+        plain = self.module(score="softmax")
+        self.assertIsNone(plain.alibi_slopes)
+        self.assertNotIn("alibi_slopes", plain.state_dict())
+
+    def test_dtypes(self):
+        x = random(1, 3, 32, seed=1)
+        for dtype, kept in ((torch.bfloat16, torch.float32), (torch.float64, torch.float64)):
+            module = self.module(dtype=dtype, alibi_slopes=SLOPES)
+            self.assertEqual(module.alibi_slopes.dtype, kept)
+            self.assertEqual(module(x.to(dtype)).dtype, dtype)
+            self.assertEqual(self.module().to(dtype)(x.to(dtype)).dtype, dtype)
+
+    def test_what_is_wrong_is_said(self):
+        for error, message, slopes, score in (
+            (ValueError, r"^alibi_slopes: shape \(4,\); must be None", SLOPES, "softmax"),
+            (ValueError, r"^alibi_slopes: shape \(3,\); must be \(4,\)", SLOPES[:3], ALIBI),
+            (TypeError, "^alibi_slopes: list; must be a torch.Tensor", [0.5] * 4, ALIBI),
+        ):
+            with self.subTest(message=message), self.assertRaisesRegex(error, message):
+                self.module(score=score, alibi_slopes=slopes)
 
 
 if __name__ == "__main__":
