@@ -6,10 +6,10 @@ import torch
 
 
 def alibi_slopes(num_heads: int, device: Any = None) -> torch.Tensor:
-    """The slopes of "Train Short, Test Long" (arXiv 2108.12409), float32 [num_heads], which BLOOM, MPT and
-    Falcon have too. For n heads, n a power of two, they are 2^(-8/n), 2^(-16/n), ..., 2^-8. For other
-    numbers they are those of the next smaller power of two, m, and behind them the first, third,
-    fifth and so on of 2 m.
+    """The slopes of "Train Short, Test Long" (arXiv 2108.12409), float32 [num_heads]. BLOOM, MPT and
+    Falcon have them. For n heads, n a power of two, they are 2^(-8/n), 2^(-16/n), ..., 2^-8. For
+    other numbers they are those of the next smaller power of two, m, and behind them the first,
+    third, fifth and so on of 2 m.
 
     Raises ValueError, which names the argument.
     """

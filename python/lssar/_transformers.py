@@ -1,6 +1,7 @@
 """attn_implementation="lssar" for models of Hugging Face transformers."""
 
 import math
+import sys
 from typing import Optional, Union
 
 import torch
@@ -22,6 +23,7 @@ def register_transformers(
     p: Optional[int] = None,
     offset: float = 1.0,
     score: "Union[str, _rules.Score, None]" = None,
+    alibi_slopes: Optional[torch.Tensor] = None,
 ) -> None:
     """Registers LSSAR with transformers, 4.53 or later, as the attention implementation `name`:
 
@@ -37,6 +39,11 @@ def register_transformers(
     as does asking for the weights. Layers with sinks (GPT-OSS's) need a score that has one,
     "softmax,sink=per_head", and other layers a score without. A soft cap of scores (Gemma 2's) must
     be that of the score, "softmax,soft_cap=50".
+
+    A score with ALiBi, "softmax,alibi=per_head", needs slopes, [heads]: `alibi_slopes`, or in their
+    place those of a call, model(tokens, alibi_slopes=slopes). No model of transformers brings its own.
+    BLOOM, MPT and Falcon have ALiBi, but do not ask an attention implementation for it, and raise an
+    error with this one. Distances count tokens, without padding, in the token's own sequence.
     """
     text, power = _rules.score_of(score, p)
     _rules.check_scalars(False, power, offset)
@@ -48,8 +55,8 @@ def register_transformers(
 
     fields = score_fields(text or "lssar")
     scale, soft_cap = fields["scale"], fields["soft_cap"]
-    if fields["alibi"] != "none":
-        raise ValueError("score: alibi=per_head; must be none, because models give no slopes")
+    has_alibi = fields["alibi"] != "none"
+    registered_slopes = _registered_slopes(alibi_slopes, has_alibi)
 
     def attend(
         module,
@@ -64,6 +71,7 @@ def register_transformers(
         sliding_window=None,
         s_aux=None,
         softcap=None,
+        alibi_slopes=None,
         **others,
     ):
         """Returns [batch, length, heads, dim], and no weights."""
@@ -85,6 +93,8 @@ def register_transformers(
         _check_soft_cap(name, softcap, soft_cap)
         options = {"p": p, "offset": offset, "score": score}
         options["sink"] = _sink_of_model(name, s_aux, has_sink, query)
+        slopes = registered_slopes if alibi_slopes is None else alibi_slopes
+        options["alibi_slopes"] = _slopes_of_call(name, slopes, has_alibi, query)
         if is_causal is None:
             is_causal = getattr(module, "is_causal", True)
         if attention_mask is not None:
@@ -123,6 +133,37 @@ def _sink_of_model(name, s_aux, has_sink, q):
     return s_aux if s_aux is None else s_aux.to(sink_dtype(q.dtype))
 
 
+def _registered_slopes(slopes, has_alibi):
+    """What register_transformers was given: a copy."""
+    if slopes is None:
+        return None
+    if not isinstance(slopes, torch.Tensor):
+        raise TypeError(f"alibi_slopes: {type(slopes).__name__}; must be a torch.Tensor, or None")
+    shape = tuple(slopes.shape)
+    if len(shape) != 1:
+        raise ValueError(f"alibi_slopes: shape {shape}; must be [heads]")
+    _rules.check_is_due("alibi_slopes", "alibi", shape, has_alibi, shape[0], torch.float32)
+    return slopes.detach().clone()
+
+
+def _slopes_of_call(name, slopes, has_alibi, q):
+    """As lssar.attention takes them. `slopes`: those of the call, else those that were registered, or
+    None."""
+    if slopes is None and has_alibi:
+        raise ValueError(
+            f"alibi_slopes: None; {name} has a score with alibi=per_head, and models bring no slopes: "
+            "give them to register_transformers, or to each call of the model"
+        )
+    if slopes is not None and not has_alibi:
+        raise ValueError(
+            f"alibi_slopes: given; {name} has a score without ALiBi: register it with "
+            'score="softmax,alibi=per_head"'
+        )
+    if not isinstance(slopes, torch.Tensor):
+        return slopes
+    return slopes.to(device=q.device, dtype=sink_dtype(q.dtype))
+
+
 def _check_scaling(name, scaling, scale, dim):
     """`scaling`: the model's; `scale`: that field of the score function."""
     ours = 1 / math.sqrt(dim) if scale == "inv_sqrt_dim" else scale
@@ -154,6 +195,7 @@ def _mask(
     attention_mask=None,
     device="cpu",
     cache_position=None,
+    config=None,
     **others,
 ):
     """What the layers get as their attention_mask; an error for masks that are not of padding, packed
@@ -163,6 +205,11 @@ def _mask(
     q_offset and device."""
     from transformers import masking_utils
 
+    if config is not None and _computes_its_own(type(config).__module__):
+        raise ValueError(
+            f"attn_implementation: lssar; must be another for the model type '{config.model_type}', "
+            "whose code in transformers computes attention itself and would ignore this one"
+        )
     if cache_position is not None:
         q_length, q_offset, device = len(cache_position), cache_position[0], cache_position.device
 
@@ -182,6 +229,20 @@ def _mask(
         )
     places = _padding.Places(q_length, q_offset, kv_length, kv_offset)
     return _padding.mask_of(places, mask_function is causal, attention_mask, batch_size, device)
+
+
+@_rules.at_compile_time
+def _computes_its_own(config_module):
+    """Whether models of a configuration from this module of transformers ask an implementation of
+    attention for masks, but not for attention, as BLOOM and MPT do: their code does not know the
+    table of implementations."""
+    if not config_module.startswith("transformers.models."):
+        return False
+    module = sys.modules.get(config_module.replace(".configuration_", ".modeling_"))
+    if module is None or hasattr(module, "ALL_ATTENTION_FUNCTIONS"):
+        return False
+    classes = (x for x in vars(module).values() if isinstance(x, type))
+    return not any(getattr(x, "_supports_attention_backend", False) for x in classes)
 
 
 def _without_window(mask_function, causal):

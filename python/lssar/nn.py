@@ -81,13 +81,14 @@ class LSSARAttention(torch.nn.Module):
         head_dim: default embed_dim / num_heads.
         causal, p, offset, score: as in lssar.attention. A GPT block needs causal=True.
         bias: whether the projections have biases.
-        alibi_slopes: [num_heads], of a score with alibi=per_head. None: lssar.alibi_slopes(num_heads).
+        alibi_slopes: [num_heads], of a score with alibi=per_head. None: those of
+            lssar.alibi_slopes(num_heads).
 
     If the score has a sink ("softmax,sink=per_head"), `sink` is a parameter [num_heads] that is
     learned from 0 on, else None. It is float32 whatever `dtype` is, unless that is float64.
 
-    If the score has ALiBi ("softmax,alibi=per_head"), `alibi_slopes` is a buffer [num_heads] of the same
-    type, else None. It is saved with the parameters, and is not learned.
+    If the score has ALiBi ("softmax,alibi=per_head"), `alibi_slopes` is a buffer [num_heads] of the
+    same type, else None. It is saved with the parameters, and is not learned.
     """
 
     def __init__(

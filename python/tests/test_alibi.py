@@ -1,6 +1,8 @@
-"""ALiBi beyond lssar.attention and varlen_attention: caches, nested tensors and modules, against softmax
-in torch's own operations, in float64. The device is the environment's: two tests run this file."""
+"""ALiBi beyond lssar.attention and varlen_attention: caches, nested tensors and modules against
+softmax in torch's own operations, in float64, and models of transformers against its own attention.
+The device is the environment's: two tests run this file."""
 
+import importlib.util
 import unittest
 
 import torch
@@ -248,6 +250,111 @@ class Module(unittest.TestCase):
         ):
             with self.subTest(message=message), self.assertRaisesRegex(error, message):
                 self.module(score=score, alibi_slopes=slopes)
+
+
+@unittest.skipUnless(importlib.util.find_spec("transformers"), "transformers is not installed")
+class Transformers(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        lssar.register_transformers("lssar_alibi", score=ALIBI, alibi_slopes=SLOPES)
+        lssar.register_transformers("lssar_alibi_of_call", score=ALIBI)
+        # Distances from a wrong position change no softmax, but these weights.
+        lssar.register_transformers("lssar_alibi_p3", score=REWEIGHTED, p=3, alibi_slopes=SLOPES)
+        lssar.register_transformers("lssar_softmax", score="softmax")
+
+    def model(self, attention):
+        from transformers import LlamaConfig, LlamaForCausalLM
+
+        torch.manual_seed(1)
+        config = LlamaConfig(
+            vocab_size=64,
+            hidden_size=32,
+            intermediate_size=64,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            attn_implementation=attention,
+            pad_token_id=0,
+            eos_token_id=None,
+        )
+        return LlamaForCausalLM(config).eval()
+
+    def test_it_is_a_bias_of_transformers_own_attention(self):
+        """With gradients, and after other keys in a cache."""
+        tokens = torch.randint(1, 64, (2, 13), generator=torch.Generator().manual_seed(2))
+        distance = (torch.arange(13)[:, None] - torch.arange(13)).abs()
+        bias = -SLOPES[None, :, None, None] * distance
+        results = []
+        for attention, more in (
+            ("sdpa", {"position_bias": bias}),
+            ("lssar_alibi", {}),
+            ("lssar_alibi_of_call", {"alibi_slopes": SLOPES.bfloat16()}),
+        ):
+            model = self.model(attention)
+            logits = model(tokens, use_cache=False, **more).logits
+            weights = [x.self_attn.q_proj.weight for x in model.model.layers]
+            loss = (logits * random(*logits.shape, seed=3)).sum()
+            results.append((logits, *torch.autograd.grad(loss, weights)))
+        without = self.model("sdpa")(tokens, use_cache=False).logits
+        self.assertGreater((without - results[0][0]).abs().max(), 1e-3)
+        for ours in results[1:]:
+            for x, wanted in zip(ours, results[0]):
+                torch.testing.assert_close(x, wanted, rtol=1e-3, atol=1e-4)
+
+    def test_generation_counts_tokens_and_no_padding(self):
+        model = self.model("lssar_alibi_p3")
+        prompts = [torch.arange(1, 1 + n) for n in (9, 3, 6)]
+        options = {"max_new_tokens": 5, "do_sample": False}
+        alone = [model.generate(x[None], use_cache=False, **options)[0, len(x) :] for x in prompts]
+        tokens = torch.stack([torch.nn.functional.pad(x, (9 - len(x), 0)) for x in prompts])
+        mask = (tokens != 0).long()
+        for cache in ({"use_cache": False}, {}, {"cache_implementation": "static"}):
+            with self.subTest(**cache):
+                new = model.generate(tokens, attention_mask=mask, **options, **cache)[:, 9:]
+                self.assertEqual(new.tolist(), [x.tolist() for x in alone])
+
+    def test_logits_of_padded_and_packed_sequences(self):
+        model = self.model("lssar_alibi_p3")
+        parts = [torch.arange(1, 8), torch.arange(5, 9)]
+        with torch.no_grad():
+            alone = [model(x[None], use_cache=False).logits[0] for x in parts]
+            tokens = torch.stack([parts[0], torch.nn.functional.pad(parts[1], (3, 0))])
+            padded = model(tokens, attention_mask=(tokens != 0).long()).logits
+            positions = torch.cat([torch.arange(len(x)) for x in parts])[None]
+            packed = model(torch.cat(parts)[None], position_ids=positions, use_cache=False).logits[0]
+        torch.testing.assert_close(packed, torch.cat(alone), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(padded[0], alone[0], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(padded[1, 3:], alone[1], rtol=1e-4, atol=1e-5)
+
+    def test_models_that_compute_attention_themselves_are_refused(self):
+        from transformers import BloomConfig, BloomForCausalLM, MptConfig, MptForCausalLM
+
+        bloom = BloomConfig(vocab_size=64, hidden_size=32, n_layer=1, n_head=4)
+        mpt = MptConfig(vocab_size=64, d_model=32, n_layers=1, n_heads=4, max_seq_len=16)
+        tokens = torch.arange(1, 9)[None]
+        for kind, config in ((BloomForCausalLM, bloom), (MptForCausalLM, mpt)):
+            model = kind._from_config(config, attn_implementation="lssar_softmax")
+            message = f"^attn_implementation: lssar; must be another for .* '{config.model_type}'"
+            for mask in (None, torch.ones_like(tokens)):
+                with self.assertRaisesRegex(ValueError, message):
+                    model(tokens, attention_mask=mask, use_cache=False)
+
+    def test_what_is_wrong_is_said(self):
+        tokens = torch.arange(1, 9)[None]
+        for message, attention, more in (
+            ("^alibi_slopes: None; lssar_alibi_of_call has a", "lssar_alibi_of_call", {}),
+            ("^alibi_slopes: given; lssar_softmax has a", "lssar_softmax", {"alibi_slopes": SLOPES}),
+            (r"^alibi_slopes: shape \(3,\); must", "lssar_alibi", {"alibi_slopes": SLOPES[:3]}),
+        ):
+            with self.subTest(message=message), self.assertRaisesRegex(ValueError, message):
+                self.model(attention)(tokens, **more)
+        for error, message, slopes, score in (
+            (ValueError, r"^alibi_slopes: shape \(4,\); must be None", SLOPES, "softmax"),
+            (ValueError, r"^alibi_slopes: shape \(\); must be \[heads\]", torch.tensor(1.0), ALIBI),
+            (TypeError, "^alibi_slopes: list; must be a torch.Tensor", [0.5] * 4, ALIBI),
+        ):
+            with self.subTest(message=message), self.assertRaisesRegex(error, message):
+                lssar.register_transformers("lssar_wrong", score=score, alibi_slopes=slopes)
 
 
 if __name__ == "__main__":
