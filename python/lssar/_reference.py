@@ -52,7 +52,10 @@ def attention(
 ):
     """o of tensors [batch, heads, length, dim], in their dtype. `score`: the library's text; sink,
     alibi_slopes: [heads], where the score function has them."""
-    fall = None if alibi_slopes is None else _alibi(alibi_slopes, q.shape[2], k.shape[2])
+    fall = None
+    if alibi_slopes is not None:
+        rows = torch.arange(q.shape[2], device=q.device)
+        fall = alibi(alibi_slopes, rows + k.shape[2] - q.shape[2], k.shape[2])
     k, v = with_all_heads(k, q), with_all_heads(v, q)
     if window:
         sees = keys_in_window(q.shape[2], k.shape[2], causal, window, q.device)
@@ -61,10 +64,9 @@ def attention(
     return weights(q, k, n, p, offset, score, sink, None, fall) @ v
 
 
-def _alibi(slopes, len_q, len_k):
-    """What is subtracted from scores, [heads, len_q, len_k]."""
-    position = torch.arange(len_q, device=slopes.device)[:, None] + len_k - len_q
-    distance = (position - torch.arange(len_k, device=slopes.device)).abs()
+def alibi(slopes, positions, len_k):
+    """What is subtracted from scores, [heads, rows, len_k]. positions: of the rows."""
+    distance = (positions[:, None] - torch.arange(len_k, device=slopes.device)).abs()
     return slopes[:, None, None] * distance
 
 
@@ -114,8 +116,6 @@ def _score(fields, q, k, n, fall):
     if fields["soft_cap"] != 0:
         score = fields["soft_cap"] * torch.tanh(score / fields["soft_cap"])
     if fields["alibi"] != "none":
-        if fall is None:
-            raise NotImplementedError("score: alibi=per_head is for attention alone")
         score = score - fall
     score = score + {"none": 0.0, "neg_log_length": -log_n}.get(bias, bias)
     return torch.where(score.isinf(), math.nan, score)

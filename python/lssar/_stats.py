@@ -31,6 +31,7 @@ def attention_stats(
     sink: Optional[torch.Tensor] = None,
     rows: Optional[Sequence[int]] = None,
     weights: bool = False,
+    alibi_slopes: Optional[torch.Tensor] = None,
 ) -> AttentionStats:
     """Entropy, share of the first key and share of live weights of the rows of attention.
 
@@ -39,7 +40,7 @@ def attention_stats(
     for `weights`. Plain tensors on the CPU or a CUDA device; torch.autocast is not followed.
 
     Args:
-        q, k, causal, p, offset, layout, score, sink: as for lssar.attention.
+        q, k, causal, p, offset, layout, score, sink, alibi_slopes: as for lssar.attention.
         rows: the queries to look at, 0 to length_q - 1, in any order. None: all.
         weights: whether to return the weights of these rows, too, in float32.
 
@@ -56,17 +57,21 @@ def attention_stats(
     _check.check_tensors(q, k, k, (*_check.KERNEL_DTYPES, torch.float64))
     if q.device.type == "meta":
         raise ValueError("q: on device 'meta', which has no values; must be on a CUDA device or the CPU")
-    _check.check_sink(sink, q, text, p, float(offset))
+    _check.check_sink(sink, q, text, p, float(offset), alibi_slopes)
     _plans.check_score(text, p, float(offset))
+    length = q.shape[2]
     chosen = _rows_of(rows, q)
     n = _reference.visible_keys(q.shape[2], k.shape[2], causal, q.device)[chosen]
     q, k = q[:, :, chosen].double(), _reference.with_all_heads(k, q).double()
     sink = None if sink is None else sink.double()
+    slopes = None if alibi_slopes is None else alibi_slopes.double()
+    positions = chosen + k.shape[2] - length
     count = max(1, _NUMBERS_AT_ONCE // max(1, q.shape[0] * q.shape[1] * k.shape[2]))
-    parts = [
-        _stats(_reference.weights(q_part, k, n_part, p, float(offset), text, sink), n_part, weights)
-        for q_part, n_part in zip(q.split(count, dim=2), n.split(count))
-    ]
+    parts = []
+    for q_part, n_part, at in zip(q.split(count, dim=2), n.split(count), positions.split(count)):
+        fall = None if slopes is None else _reference.alibi(slopes, at, k.shape[2])
+        more = (p, float(offset), text, sink, None, fall)
+        parts.append(_stats(_reference.weights(q_part, k, n_part, *more), n_part, weights))
     entropy, first, live, found = zip(*parts)
     kept = torch.cat(found, dim=2) if weights else None
     return AttentionStats(torch.cat(entropy, 2), torch.cat(first, 2), torch.cat(live, 2), kept)

@@ -25,6 +25,8 @@ SCORES = (
 def dense_weights(q, k, causal, **options):
     """The weights: attention with each key's own unit vector as its value, in float64."""
     length, columns = k.shape[2], []
+    if "alibi_slopes" in options:
+        options["alibi_slopes"] = options["alibi_slopes"].double()
     for start in range(0, max(1, length), 8):
         v = torch.zeros(*k.shape[:2], length, 8, dtype=torch.float64)
         for i in range(start, min(start + 8, length)):
@@ -77,6 +79,19 @@ class Stats(unittest.TestCase):
         plain = lssar.attention_stats(q, k, True, score="softmax")
         torch.testing.assert_close(found.entropy, plain.entropy)  # shares of the keys alone
         self.assertTrue((found.weights.sum(dim=-1) < 1).all())
+
+    def test_alibi(self):
+        """Distances of some rows are those of all."""
+        q, k = self.inputs(batch=2, heads=4, kv_heads=2, len_q=9, len_k=13)
+        slopes = torch.tensor([0.5, 0.125, -0.25, 0.01])
+        for score, p in (("softmax,alibi=per_head", 0), ("lssar,alibi=per_head", 3)):
+            for causal in (False, True):
+                with self.subTest(causal=causal, score=score):
+                    options = {"score": score, "p": p, "alibi_slopes": slopes}
+                    found = self.check(q, k, causal, **options)
+                    with mock.patch.object(_stats, "_NUMBERS_AT_ONCE", 2 * 2 * 4 * 13):
+                        some = lssar.attention_stats(q, k, causal, rows=[8, 0, 5], **options)
+                    torch.testing.assert_close(some.entropy, found.entropy[:, :, [8, 0, 5]])
 
     def test_lengths(self):
         """No keys, one, more queries than keys."""
@@ -131,6 +146,7 @@ class Stats(unittest.TestCase):
             ({"p": -1}, "p: -1"),
             ({"score": "phi=relu("}, "phi"),
             ({"score": "softmax,sink=per_head"}, "sink"),
+            ({"score": "softmax,alibi=per_head"}, "alibi_slopes: None; must be torch.float32"),
             ({"layout": "lbhd"}, "layout: 'lbhd'"),
         )
         for options, message in cases:
