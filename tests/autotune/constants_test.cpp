@@ -3,6 +3,7 @@
 #include <functional>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "autotune/model/cost_model.h"
 
