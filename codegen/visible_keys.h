@@ -39,7 +39,7 @@ struct VisibleKeys {
   bool operator==(const VisibleKeys&) const = default;
 };
 
-// Whether some row may not see what it would see with `causal` alone, or without it.
+// Whether a window, a prefix or chunks change which keys some row sees, beside `causal`.
 bool has_window(const Problem& problem);
 
 // How many keys after its position a row may see; -1: all. `causal` allows none.

@@ -93,7 +93,7 @@ Result<TuningTable> TuningTable::load(const std::string& path, TableContent cont
 }
 
 int TuningTable::merge(const TuningTable& other) {
-  std::set<Sha256Digest> known;  // of texts, which have 2 KB each
+  std::set<Sha256Digest> known;  // of the records' texts, about 2 KB each
   for (const TuningRecord& record : records_) known.insert(sha256(record_text(record)));
   int added = 0;
   for (const TuningRecord& record : other.records_) {
@@ -105,10 +105,11 @@ int TuningTable::merge(const TuningTable& other) {
 }
 
 std::string TuningTable::canonical_text() const {
-  // Records that belong together for a reader stand together. The text decides among equals.
+  // By bucket, GPU and time, so that related records are neighbours; equal ones by their text.
   using Key = std::tuple<std::string, std::string, std::string, std::string, size_t, std::string>;
   std::set<std::pair<Key, std::string>> lines;
-  std::map<std::string, size_t> last_ones;  // texts of those that keep their order
+  // Texts of records with the last time of all, which keep their order, by which came first.
+  std::map<std::string, size_t> last_ones;
   for (const TuningRecord& record : records_) {
     const Machine& machine = record.machine;
     const std::string text = record_text(record);

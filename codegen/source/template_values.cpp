@@ -204,8 +204,8 @@ class TemplateValues {
     return inner;
   }
 
-  // Whether a call may omit the argument: the template is a class, or its function has the
-  // parameter in the types of its own parameters.
+  // Whether a use may omit the argument: the template is a class, or a function that names the
+  // template parameter in the types of its own parameters.
   static bool is_deduced(const std::vector<Token>& tokens, std::span<const Token> list,
                          std::string_view parameter) {
     size_t open = static_cast<size_t>(list.data() - tokens.data()) + list.size();
@@ -216,7 +216,8 @@ class TemplateValues {
                        [&](const Token& token) { return token.is(parameter); });
   }
 
-  // With `is_explicit`, a use without an argument list means another function of that name.
+  // The argument that all uses give, or none. With `is_explicit`, uses without `<...>` do not
+  // count: they call another function of that name.
   static Argument same_argument(const Use& use, size_t place, const Argument& fallback,
                                 bool is_explicit) {
     Argument same;

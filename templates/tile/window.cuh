@@ -10,8 +10,8 @@
 
 namespace lssar_device {
 
-// Keys below `always`, and those from `begin` to `end` - 1. always <= begin <= end. Converts to
-// their number.
+// A set of keys: [0, always) and [begin, end), where always <= begin <= end. Converts to the number
+// of keys in it.
 struct VisibleKeys {
   int always, begin, end;
 
@@ -50,7 +50,7 @@ LSSAR_DEVICE VisibleKeys window_keys(i64 position, i64 num_keys) {
   return keys;
 }
 
-// Those among `count` keys from `first` on, counted from there.
+// The visible keys that lie in [first, first + count), as offsets from `first`.
 LSSAR_DEVICE VisibleKeys window_in_range(const VisibleKeys& all, i64 first, i64 count) {
   const auto clamped = [&](int key) {
     return static_cast<int>(minimum(maximum(key - first, i64{0}), count));
@@ -62,8 +62,8 @@ LSSAR_DEVICE VisibleKeys window_in_range(const VisibleKeys& all, i64 first, i64 
   return keys;
 }
 
-// The keys that all rows of a tile see, from those of its first row and its last. Both ends of a
-// row's keys never move back from a row to the next.
+// The keys that all rows of a tile see, given those of its first row and its last. These two are
+// enough, because neither end decreases from one row to the next.
 LSSAR_DEVICE VisibleKeys common_keys(const VisibleKeys& first, const VisibleKeys& last) {
   VisibleKeys keys(first.always);
   keys.begin = maximum(last.begin, first.always);
@@ -71,7 +71,7 @@ LSSAR_DEVICE VisibleKeys common_keys(const VisibleKeys& first, const VisibleKeys
   return keys;
 }
 
-// The keys that some row of a tile sees, from the same.
+// The keys that at least one row of a tile sees, given those of its first row and its last.
 LSSAR_DEVICE VisibleKeys keys_of_some(const VisibleKeys& first, const VisibleKeys& last) {
   VisibleKeys keys(last.always);
   keys.begin = maximum(first.begin, last.always);
@@ -115,7 +115,7 @@ LSSAR_DEVICE VisitedTiles visited_tiles(const VisibleKeys& first, const VisibleK
   return tiles;
 }
 
-// The rows that see a key of [first_key, end_key), of `queries` rows: [begin, end).
+// [begin, end): those of the `queries` rows that see at least one key of [first_key, end_key).
 struct SeeingRows {
   i64 begin, end;
 };

@@ -40,7 +40,7 @@ struct AsyncQueue {
   uint32_t capacity;
   uint32_t commits[kLanes];  // cp.async groups committed
   uint32_t waited[kLanes];   // groups waited for
-  AsyncTiming timing;        // not kBySeed
+  AsyncTiming timing;        // never kBySeed: the seed has decided already
 };
 
 // Lanes that run together. A warp has at most 32 splits, with disjoint masks.
@@ -81,7 +81,7 @@ struct Warp {
 
   // Set by a collective that lacks lanes: the op is executed again once they have come.
   uint32_t missing;
-  bool missing_any_op;  // kWarpSync instead of kConverge
+  bool missing_any_op;  // they may come to any bar.warp.sync (kWarpSync), else to this op alone
   bool blocked;         // set by block_on
   uint32_t polled;      // lanes whose wait failed; set by poll_failed
   const Op* polled_op;
