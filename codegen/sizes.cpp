@@ -33,9 +33,9 @@ Status overflow(const char* what, const Sizes& s) {
 
 // What rows have while blocks divide their keys: DecodeMemory in templates/decode/memory.cuh.
 std::optional<size_t> decode_bytes(const Problem& problem, const Schedule& schedule,
-                                   const Sizes& sizes) {
+                                   const Sizes& sizes, int64_t most_keys) {
   const int64_t keys = schedule.split_keys;
-  const int64_t chunks = sizes.seq_k / keys + (sizes.seq_k % keys != 0);
+  const int64_t chunks = most_keys / keys + (most_keys % keys != 0);
   return product({sizes.batch, sizes.heads, sizes.seq_q, chunks,
                   keys + lssar_constants::kDecodeParts + problem.head_dim_v, 4});
 }
@@ -52,6 +52,11 @@ nlohmann::json to_json(const Sizes& sizes) {
 
 Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule& schedule,
                                          const Sizes& sizes) {
+  return workspace_layout(problem, schedule, sizes, sizes.seq_k);
+}
+
+Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule& schedule,
+                                         const Sizes& sizes, int64_t most_keys) {
   const bool is_backward = problem.pass == Pass::kBackward;
   const bool is_cpu = schedule.variant == Variant::kCpu;
   const bool has_sums = is_backward && sums_dq(schedule);
@@ -62,7 +67,7 @@ Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule&
   const int64_t panel_slices = is_cpu ? cpu_panel_slices(problem, schedule, sizes) : 0;
   const auto key_norms =
       is_cpu     ? product({panel_slices, cpu_slice_bytes(problem, schedule, sizes)})
-      : is_split ? decode_bytes(problem, schedule, sizes)
+      : is_split ? decode_bytes(problem, schedule, sizes, most_keys)
                  : product({sizes.batch, sizes.kv_heads, key_norm_pitch(sizes.seq_k), 4});
   const auto query_norms =
       product({sizes.batch, sizes.heads, sizes.seq_q, is_backward && !is_cpu ? 4 : 0});

@@ -221,10 +221,6 @@ Breach check_split_keys(const Refuse& refuse, const Schedule& schedule, const Pr
                        "only the forward without training has kernels that divide keys");
   if (schedule.variant != Variant::kPortable)
     return refuse_with("variant hopper", "only portable kernels divide keys among blocks");
-  if (problem.varlen && problem.rotary_dim != 0)
-    return refuse_with("problem.varlen and problem.rotary_dim",
-                       "the workspace of divided keys has room for the longest sequence, and "
-                       "rotated keys need room for all sequences");
   if (problem.invariant)
     return refuse_with("problem.invariant",
                        "calls with more queries sum their keys in another order");

@@ -118,9 +118,7 @@ def _few_queries(lengths, varlen, options):
     """Context.plan's few_queries of a call. Calls of sequences share one plan, so theirs is 1 or
     0."""
     few = 0 if options.invariant else _plans.few_queries(lengths.max_q, lengths.max_k)
-    if not varlen:
-        return few
-    return 0 if lengths.cos is not None else min(few, 1)
+    return min(few, 1) if varlen else few
 
 
 def _run(name, q, k, v, lengths, options, sink, saved=None, **more):
