@@ -184,8 +184,8 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
   out.constant("int", "kHeadDimPadded", number(padded_dim(problem.head_dim)));
   out.constant("int", "kHeadDimVPadded", number(padded_dim(problem.head_dim_v)));
   out.line("static constexpr i64 kSeqQ = $n$;  // 0: given by the call",
-           {{"n", number(problem.seq_q)}});
-  out.line("static constexpr i64 kSeqK = $n$;", {{"n", number(problem.seq_k)}});
+           {{"n", number(built_in_seq_q(problem))}});
+  out.line("static constexpr i64 kSeqK = $n$;", {{"n", number(built_in_seq_k(problem))}});
   out.constant("bool", "kHasLengths", boolean(problem.varlen));
   out.constant("bool", "kIsInvariant", boolean(problem.invariant));
   out.constant("bool", "kIsCausal", boolean(problem.causal && !has_window(problem)));

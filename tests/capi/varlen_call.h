@@ -57,6 +57,7 @@ struct VarlenCase {
   int32_t alignment = 0;  // as lssar_problem.alignment
   const char* schedule_json = nullptr;
   bool is_forward_alone = false;  // the plan has no passes of training
+  bool states_longest = false;    // the problem says how many queries and keys a sequence may have
 };
 
 // A tensor [total, heads, dim] with the rows of all sequences, poisoned where nobody's are.
@@ -212,7 +213,8 @@ inline lssar_problem varlen_problem(const VarlenCase& c) {
   const uint32_t training = LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD;
   lssar_problem problem =
       to_c(c.problem, LSSAR_PASS_FORWARD | (c.is_forward_alone ? 0 : training), c.alignment);
-  problem.seq_q = problem.seq_k = 0;
+  problem.seq_q = c.states_longest ? c.q.most() : 0;
+  problem.seq_k = c.states_longest ? c.k.most() : 0;
   problem.varlen = 1;
   return problem;
 }

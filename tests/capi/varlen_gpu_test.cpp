@@ -12,6 +12,7 @@ namespace lssar {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 ContextPtr strict_context(const char* target, lssar_compiler compiler = LSSAR_COMPILER_AUTO) {
   setenv("LSSAR_VIRTUAL_CHECKS", "strict", 1);
@@ -81,6 +82,31 @@ TEST(VarlenGpu, BlocksDivideTheKeysOfCaches) {
     c.problem.p = 0;
     check(context.get(), c);
   }
+}
+
+// A problem that says how few queries a sequence has needs no schedule for that.
+TEST(VarlenGpu, StatedLengthsChooseTheKernels) {
+  const ContextPtr context = strict_context("sm_90a");
+  ASSERT_NE(context, nullptr);
+  VarlenCase c = packed_case(DType::kBf16, true);
+  c.alignment = 16;
+  c.is_forward_alone = c.states_longest = true;
+  c.q.lengths = {1, 2, 0, 4};
+  c.k.lengths = {700, 90, 5, 513};
+  const auto schedule = [&] {
+    const PlanPtr plan = make_plan(context.get(), c);
+    lssar_schedule_info info = {};
+    info.struct_size = sizeof(info);
+    EXPECT_EQ(lssar_plan_get_schedule(plan.get(), LSSAR_PASS_FORWARD, &info), LSSAR_STATUS_OK);
+    return std::string(info.schedule_json);
+  };
+  EXPECT_THAT(schedule(), HasSubstr("\"split_keys\":512"));
+  check(context.get(), c);
+  c.k.lengths = {512, 90, 5, 300};  // then it does not pay
+  EXPECT_THAT(schedule(), Not(HasSubstr("split_keys")));
+  check(context.get(), c);
+  c.states_longest = false;
+  EXPECT_THAT(schedule(), Not(HasSubstr("split_keys")));
 }
 
 // A query stands at the end of its sequence's keys.

@@ -132,7 +132,7 @@ Result<Problem> ProblemOptions::described(nlohmann::json* file) const {
   set(problem.head_dim, head_dim_);
   set(problem.head_dim_v, head_dim_v_ ? head_dim_v_ : head_dim_);
   set(problem.seq_q, seq_q_);
-  set(problem.seq_k, seq_k_ ? seq_k_ : seq_q_);
+  set(problem.seq_k, seq_k_ || problem.varlen ? seq_k_ : seq_q_);
   set(problem.batch, batch_);
   set(problem.heads, heads_);
   set(problem.kv_heads, kv_heads_ ? kv_heads_ : heads_);
@@ -173,6 +173,17 @@ Result<Problem> ProblemOptions::problem() const {
 void ProblemOptions::open_lengths(Problem* problem) const {
   if (runtime_lengths_ == "q" || runtime_lengths_ == "both") problem->seq_q = 0;
   if (runtime_lengths_ == "k" || runtime_lengths_ == "both") problem->seq_k = 0;
+}
+
+Problem ProblemOptions::of_sequences(const Problem& problem, const Sizes& longest) const {
+  Problem result = problem;
+  result.varlen = true;
+  if (!problem.varlen) {
+    result.seq_q = longest.seq_q;
+    result.seq_k = longest.seq_k;
+  }
+  open_lengths(&result);
+  return result;
 }
 
 Result<Sizes> ProblemOptions::sizes() const {
