@@ -322,10 +322,13 @@ void write_entries(SourceWriter& out, const Problem& problem, const std::vector<
         "static_assert(sizeof(TmaSequence) + 2 * sizeof(int) <= $bytes$, "
         "\"static shared memory\");",
         {{"bytes", number(lssar_constants::kSequenceTmaSharedBytes)}});
-  if (problem.rotary_dim != 0)
+  const bool has_rotations =
+      std::any_of(steps.begin(), steps.end(),
+                  [](const Step& step) { return step.launch.rotation != Rotation::kNone; });
+  if (has_rotations)
     out.line("static_assert(sizeof(RotaryParams) == $bytes$, \"laid out as the host does\");",
              {{"bytes", number(sizeof(lssar_device::RotaryParams))}});
-  if (problem.rotary_dim != 0 && problem.varlen)
+  if (has_rotations && problem.varlen)
     out.line("static_assert(sizeof(RotarySequencesParams) == $bytes$, \"as on the host\");",
              {{"bytes", number(sizeof(lssar_device::RotarySequencesParams))}});
   for (const Step& step : steps)

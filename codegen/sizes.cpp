@@ -33,9 +33,9 @@ Status overflow(const char* what, const Sizes& s) {
 
 // What rows have while blocks divide their keys: DecodeMemory in templates/decode/memory.cuh.
 std::optional<size_t> decode_bytes(const Problem& problem, const Schedule& schedule,
-                                   const Sizes& sizes, int64_t most_keys) {
+                                   const Sizes& sizes) {
   const int64_t keys = schedule.split_keys;
-  const int64_t chunks = most_keys / keys + (most_keys % keys != 0);
+  const int64_t chunks = sizes.seq_k / keys + (sizes.seq_k % keys != 0);
   return product({sizes.batch, sizes.heads, sizes.seq_q, chunks,
                   keys + lssar_constants::kDecodeParts + problem.head_dim_v, 4});
 }
@@ -52,11 +52,6 @@ nlohmann::json to_json(const Sizes& sizes) {
 
 Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule& schedule,
                                          const Sizes& sizes) {
-  return workspace_layout(problem, schedule, sizes, sizes.seq_k);
-}
-
-Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule& schedule,
-                                         const Sizes& sizes, int64_t most_keys) {
   const bool is_backward = problem.pass == Pass::kBackward;
   const bool is_cpu = schedule.variant == Variant::kCpu;
   const bool has_sums = is_backward && sums_dq(schedule);
@@ -67,7 +62,7 @@ Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule&
   const int64_t panel_slices = is_cpu ? cpu_panel_slices(problem, schedule, sizes) : 0;
   const auto key_norms =
       is_cpu     ? product({panel_slices, cpu_slice_bytes(problem, schedule, sizes)})
-      : is_split ? decode_bytes(problem, schedule, sizes, most_keys)
+      : is_split ? decode_bytes(problem, schedule, sizes)
                  : product({sizes.batch, sizes.kv_heads, key_norm_pitch(sizes.seq_k), 4});
   const auto query_norms =
       product({sizes.batch, sizes.heads, sizes.seq_q, is_backward && !is_cpu ? 4 : 0});
@@ -87,7 +82,9 @@ Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule&
   const bool has_sink_terms = is_backward && reads_sink(problem);
   const auto sink_terms = product({sizes.batch, sizes.heads, sizes.seq_q, has_sink_terms ? 8 : 0});
   const int64_t rotated_bytes =
-      problem.rotary_dim == 0 ? 0 : problem.head_dim * dtype_bytes(problem.dtype);
+      problem.rotary_dim == 0 || turns_tiles(problem, schedule)
+          ? 0
+          : problem.head_dim * dtype_bytes(problem.dtype);
   const auto rotated_q = product({sizes.batch, sizes.heads, sizes.seq_q, rotated_bytes});
   const auto rotated_k = product({sizes.batch, sizes.kv_heads, sizes.seq_k, rotated_bytes});
   if (!key_norms || !query_norms || !constants || !dq_sum || !turns || !sink_terms || !rotated_q ||
@@ -111,6 +108,7 @@ Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule&
       !place(layout.rotated_k, *rotated_k))
     return overflow("workspace", sizes);
   layout.total_bytes = at;
+  layout.turns_tiles = turns_tiles(problem, schedule);
   layout.panel_slices = panel_slices;
   return layout;
 }

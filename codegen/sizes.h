@@ -51,6 +51,7 @@ struct WorkspaceLayout {
   size_t rotated_q = 0;  // contiguous, like q and k
   size_t rotated_k = 0;
   size_t total_bytes = 0;
+  bool turns_tiles = false;  // schedule.h: there are no rotated_q and rotated_k
   // CPU: for how many (batch, kv head) packed keys fit in the place of k_inv_norm. 0 on GPUs.
   int64_t panel_slices = 0;
 };
@@ -59,10 +60,6 @@ inline int64_t key_norm_pitch(int64_t seq_k) { return (seq_k + 3) / 4 * 4; }
 // kInvalidArgument where a size overflows.
 Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule& schedule,
                                          const Sizes& sizes);
-// The same of sequences (Problem::varlen) on a GPU. `sizes` has the rows of all together; where
-// blocks divide the keys, each query has room for `most_keys`, the keys of the longest.
-Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule& schedule,
-                                         const Sizes& sizes, int64_t most_keys);
 
 // Bytes of what the forward for training saves (see AttentionParams), 0 = not needed, and of what a
 // weighted sum writes in place of o.

@@ -43,7 +43,9 @@ Tables tables_of(const Sizes& sizes) {
 // queries, up.
 Sizes workspace_sizes(const Problem& problem, const Schedule& schedule, const Sizes& sizes,
                       int64_t total_q, int64_t total_k) {
-  if (divides_keys(problem, schedule)) return {1, sizes.heads, sizes.kv_heads, total_q, total_k};
+  // Every row of few queries has room for the keys of the longest sequence.
+  if (divides_keys(problem, schedule))
+    return {1, sizes.heads, sizes.kv_heads, total_q, sizes.seq_k};
   const int64_t tile_q = schedule.dkdv.block_cols;
   return {1, sizes.heads, sizes.kv_heads, total_q + sizes.batch * tile_q,
           total_k + sizes.batch * key_norm_pitch(1)};
@@ -51,8 +53,8 @@ Sizes workspace_sizes(const Problem& problem, const Schedule& schedule, const Si
 
 Result<WorkspaceLayout> layout_of(const Problem& problem, const Schedule& schedule,
                                   const Sizes& sizes, int64_t total_q, int64_t total_k) {
-  return workspace_layout(
-      problem, schedule, workspace_sizes(problem, schedule, sizes, total_q, total_k), sizes.seq_k);
+  return workspace_layout(problem, schedule,
+                          workspace_sizes(problem, schedule, sizes, total_q, total_k));
 }
 
 SequenceLaunch sequence_launch(const LaunchStep& step, const Sizes& sizes) {

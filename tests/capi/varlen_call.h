@@ -58,6 +58,7 @@ struct VarlenCase {
   const char* schedule_json = nullptr;
   bool is_forward_alone = false;  // the plan has no passes of training
   bool states_longest = false;    // the problem says how many queries and keys a sequence may have
+  bool shifts_tables = false;     // rotary tables are aligned to 4 bytes only
 };
 
 // A tensor [total, heads, dim] with the rows of all sequences, poisoned where nobody's are.
@@ -183,8 +184,13 @@ class VarlenCall {
     call.total_q = case_.q.total();
     call.total_k = case_.k.total();
     if (case_.problem.rotary_dim == 0) return call;
-    call.rotary_cos = rotary_.cos.data();
-    call.rotary_sin = rotary_.sin.data();
+    if (case_.shifts_tables) {
+      rotary_.cos.insert(rotary_.cos.begin(), nan);
+      rotary_.sin.insert(rotary_.sin.begin(), nan);
+    }
+    const int shift = case_.shifts_tables ? 1 : 0;
+    call.rotary_cos = rotary_.cos.data() + shift;
+    call.rotary_sin = rotary_.sin.data() + shift;
     call.rotary_positions = case_.k.most();
     return call;
   }
@@ -202,7 +208,7 @@ class VarlenCall {
 
  private:
   Lengths cu_q_, cu_k_;
-  const RotaryTables rotary_;  // as many positions as the longest sequence needs
+  RotaryTables rotary_;  // as many positions as the longest sequence needs
   std::vector<Sixteen> workspace_, saved_o_, saved_stats_, saved_x_;
 
  public:
