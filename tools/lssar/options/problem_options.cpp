@@ -213,8 +213,12 @@ Result<Problem> ProblemOptions::problem_of_files(const Sizes& sizes, int head_di
   LSSAR_ASSIGN_OR_RETURN(Problem problem, described(&file));
   LSSAR_RETURN_IF_ERROR(check_agrees("--head-dim", head_dim_, "head_dim", file, head_dim));
   LSSAR_RETURN_IF_ERROR(check_agrees("--head-dim-v", head_dim_v_, "head_dim_v", file, head_dim_v));
-  LSSAR_RETURN_IF_ERROR(check_agrees("--seq", seq_q_, "seq_q", file, sizes.seq_q));
-  LSSAR_RETURN_IF_ERROR(check_agrees("--seq-k", seq_k_, "seq_k", file, sizes.seq_k));
+  if (!problem.varlen) {
+    LSSAR_RETURN_IF_ERROR(check_agrees("--seq", seq_q_, "seq_q", file, sizes.seq_q));
+    LSSAR_RETURN_IF_ERROR(check_agrees("--seq-k", seq_k_, "seq_k", file, sizes.seq_k));
+    problem.seq_q = sizes.seq_q;
+    problem.seq_k = sizes.seq_k;
+  }
   LSSAR_RETURN_IF_ERROR(check_agrees("--batch", batch_, "batch", file, sizes.batch));
   LSSAR_RETURN_IF_ERROR(check_agrees("--heads", heads_, "heads", file, sizes.heads));
   LSSAR_RETURN_IF_ERROR(check_agrees("--kv-heads", kv_heads_, "kv_heads", file, sizes.kv_heads));
@@ -223,8 +227,6 @@ Result<Problem> ProblemOptions::problem_of_files(const Sizes& sizes, int head_di
   problem.batch = sizes.batch;
   problem.heads = sizes.heads;
   problem.kv_heads = sizes.kv_heads;
-  problem.seq_q = sizes.seq_q;
-  problem.seq_k = sizes.seq_k;
   LSSAR_RETURN_IF_ERROR(validate(problem));
   // No kernel has a length of 0: 0 stands for run-time lengths.
   open_lengths(&problem);
