@@ -184,8 +184,8 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
   out.constant("int", "kHeadDimPadded", number(padded_dim(problem.head_dim)));
   out.constant("int", "kHeadDimVPadded", number(padded_dim(problem.head_dim_v)));
   out.line("static constexpr i64 kSeqQ = $n$;  // 0: given by the call",
-           {{"n", number(problem.seq_q)}});
-  out.line("static constexpr i64 kSeqK = $n$;", {{"n", number(problem.seq_k)}});
+           {{"n", number(built_in_seq_q(problem))}});
+  out.line("static constexpr i64 kSeqK = $n$;", {{"n", number(built_in_seq_k(problem))}});
   out.constant("bool", "kHasLengths", boolean(problem.varlen));
   out.constant("bool", "kIsInvariant", boolean(problem.invariant));
   out.constant("bool", "kIsCausal", boolean(problem.causal && !has_window(problem)));
@@ -322,10 +322,13 @@ void write_entries(SourceWriter& out, const Problem& problem, const std::vector<
         "static_assert(sizeof(TmaSequence) + 2 * sizeof(int) <= $bytes$, "
         "\"static shared memory\");",
         {{"bytes", number(lssar_constants::kSequenceTmaSharedBytes)}});
-  if (problem.rotary_dim != 0)
+  const bool has_rotations =
+      std::any_of(steps.begin(), steps.end(),
+                  [](const Step& step) { return step.launch.rotation != Rotation::kNone; });
+  if (has_rotations)
     out.line("static_assert(sizeof(RotaryParams) == $bytes$, \"laid out as the host does\");",
              {{"bytes", number(sizeof(lssar_device::RotaryParams))}});
-  if (problem.rotary_dim != 0 && problem.varlen)
+  if (has_rotations && problem.varlen)
     out.line("static_assert(sizeof(RotarySequencesParams) == $bytes$, \"as on the host\");",
              {{"bytes", number(sizeof(lssar_device::RotarySequencesParams))}});
   for (const Step& step : steps)

@@ -74,14 +74,7 @@ Status check_sizes(const Problem& problem) {
 }
 
 Status check_varlen(const Problem& problem) {
-  if (!problem.varlen) return {};
-  for (const auto& [name, length] : {std::pair("seq_q", problem.seq_q), {"seq_k", problem.seq_k}}) {
-    if (length != 0) {
-      return invalid_argument(fmt::format(
-          "{} = {}: must be 0 with varlen, because every sequence has its own", name, length));
-    }
-  }
-  if (!is_of_range(problem.pass)) return {};
+  if (!problem.varlen || !is_of_range(problem.pass)) return {};
   return unsupported(
       fmt::format("pass = {}: not with varlen; allowed are forward, forward-train and backward",
                   pass_name(problem.pass)));
@@ -233,6 +226,7 @@ json to_json(const Problem& problem) { return fields_to_json(problem); }
 Result<Problem> problem_from_json(const json& object) {
   Problem problem;
   LSSAR_RETURN_IF_ERROR(read_fields(object, "problem", problem));
+  if (problem.varlen && !object.contains("seq_k")) problem.seq_k = 0;  // caches are long
   LSSAR_RETURN_IF_ERROR(validate(problem));
   return problem;
 }

@@ -46,7 +46,7 @@ struct Problem {
   int head_dim_v = 64;  // dv of v and o: a multiple of 8, 8 to 256
 
   // Lengths for which a kernel is specialised, up to 2^31 - 1. 0 = given at run time, when 0 keys
-  // or 0 queries are allowed too.
+  // or 0 queries are allowed too. With varlen the most that a sequence may have; 0: any number.
   int64_t seq_q = 0;
   int64_t seq_k = 0;
 
@@ -55,8 +55,7 @@ struct Problem {
   int64_t heads = 1;
   int64_t kv_heads = 1;
 
-  // Sequences that have lengths of their own, which a call gives. Not for passes of ranges; seq_q
-  // and seq_k are 0.
+  // Sequences that have lengths of their own, which a call gives. Not for passes of ranges.
   bool varlen = false;
 
   bool causal = false;  // bottom-right: row i sees keys j < clamp(i + 1 + seq_k - seq_q, 0, seq_k)
@@ -70,7 +69,7 @@ struct Problem {
 
   // Rotary positions (docs/rotary.md): a call turns the first rotary_dim columns of q and k, in
   // pairs (c, c + rotary_dim / 2), or (2c, 2c + 1) if interleaved. Query i stands at position
-  // i + seq_k - seq_q, key j at position j. Not with varlen, and not for passes of ranges.
+  // i + seq_k - seq_q, key j at position j. Not for passes of ranges.
   int rotary_dim = 0;  // even, 2 to head_dim; 0: no rotation
   bool rotary_interleaved = false;
 
@@ -89,6 +88,14 @@ struct Problem {
 
   bool operator==(const Problem&) const = default;
 };
+
+// Lengths that are built into the problem's kernels; 0: given at run time.
+inline int64_t built_in_seq_q(const Problem& problem) {
+  return problem.varlen ? 0 : problem.seq_q;
+}
+inline int64_t built_in_seq_k(const Problem& problem) {
+  return problem.varlen ? 0 : problem.seq_k;
+}
 
 int dtype_bytes(DType dtype);
 
@@ -115,7 +122,7 @@ std::string to_string(const Problem& problem);
 nlohmann::json to_json(const Problem& problem);
 
 // Missing fields keep their defaults. But a missing head_dim_v, seq_k or kv_heads takes a given
-// head_dim, seq_q or heads. An unknown field, a wrong type or an unknown name is an error that
+// head_dim, seq_q or heads; with varlen a missing seq_k stays 0. An unknown field, a wrong type or an unknown name is an error that
 // names it. The result is validated.
 Result<Problem> problem_from_json(const nlohmann::json& json);
 

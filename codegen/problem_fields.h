@@ -108,18 +108,18 @@ inline constexpr auto fields_of<Problem> = [] {
           .whole(0, kMaxInt32)
           .text(" seq {}")
           .text_of(0, " seq any")
-          .means("number of queries that a kernel is made for; 0: given by the call"),
+          .means("number of queries that a kernel is made for; 0: given by the call; with `varlen` "
+                 "the most that a sequence may have, by which the schedule is chosen; 0: any"),
       field("seq_k", &Problem::seq_k)
           .whole(0, kMaxInt32)
           .follows(&Problem::seq_q)
           .text("x{}")
           .text_of(0, "xany")
-          .means("the same of keys; `seq_q` where it is left out"),
+          .means("the same of keys; `seq_q` where it is left out, with `varlen` 0"),
       field("varlen", &Problem::varlen)
           .text(" varlen")
           .text_of(false, "")
-          .means("sequences that have lengths of their own, which calls give; `seq_q` and `seq_k` "
-                 "are 0 then"),
+          .means("sequences that have lengths of their own, which calls give"),
       field("batch", &Problem::batch)
           .whole(0, kMaxInt32)
           .read_by(kReadByCalls)

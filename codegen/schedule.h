@@ -144,6 +144,11 @@ inline bool splits_keys(const Schedule& schedule) { return schedule.split_keys !
 inline bool divides_keys(const Problem& problem, const Schedule& schedule) {
   return problem.pass == Pass::kForward && splits_keys(schedule);
 }
+// Whether these kernels turn tiles by their rotary positions. Otherwise q and k are turned into the
+// workspace before all else.
+inline bool turns_tiles(const Problem& problem, const Schedule& schedule) {
+  return problem.rotary_dim != 0 && divides_keys(problem, schedule);
+}
 // The largest Problem::seq_q with which a schedule may have split_keys.
 inline constexpr int kMostFewQueries = 16;
 

@@ -82,7 +82,9 @@ Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule&
   const bool has_sink_terms = is_backward && reads_sink(problem);
   const auto sink_terms = product({sizes.batch, sizes.heads, sizes.seq_q, has_sink_terms ? 8 : 0});
   const int64_t rotated_bytes =
-      problem.rotary_dim == 0 ? 0 : problem.head_dim * dtype_bytes(problem.dtype);
+      problem.rotary_dim == 0 || turns_tiles(problem, schedule)
+          ? 0
+          : problem.head_dim * dtype_bytes(problem.dtype);
   const auto rotated_q = product({sizes.batch, sizes.heads, sizes.seq_q, rotated_bytes});
   const auto rotated_k = product({sizes.batch, sizes.kv_heads, sizes.seq_k, rotated_bytes});
   if (!key_norms || !query_norms || !constants || !dq_sum || !turns || !sink_terms || !rotated_q ||
@@ -106,6 +108,7 @@ Result<WorkspaceLayout> workspace_layout(const Problem& problem, const Schedule&
       !place(layout.rotated_k, *rotated_k))
     return overflow("workspace", sizes);
   layout.total_bytes = at;
+  layout.turns_tiles = turns_tiles(problem, schedule);
   layout.panel_slices = panel_slices;
   return layout;
 }

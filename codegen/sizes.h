@@ -51,6 +51,7 @@ struct WorkspaceLayout {
   size_t rotated_q = 0;  // contiguous, like q and k
   size_t rotated_k = 0;
   size_t total_bytes = 0;
+  bool turns_tiles = false;  // schedule.h: there are no rotated_q and rotated_k
   // CPU: for how many (batch, kv head) packed keys fit in the place of k_inv_norm. 0 on GPUs.
   int64_t panel_slices = 0;
 };

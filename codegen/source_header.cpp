@@ -47,8 +47,8 @@ std::string length_name(int64_t length, const char* name) {
 }
 
 void write_shapes(SourceWriter& out, const Problem& problem) {
-  const std::string queries = length_name(problem.seq_q, "seq_q");
-  const std::string keys = length_name(problem.seq_k, "seq_k");
+  const std::string queries = length_name(built_in_seq_q(problem), "seq_q");
+  const std::string keys = length_name(built_in_seq_k(problem), "seq_k");
   const auto shape = [&](const char* names, const char* heads, const std::string& rows, int dim) {
     out.line("//   $names$ [batch, $heads$, $rows$, $dim$] $dtype$",
              {{"names", fmt::format("{:<6}", names)},

@@ -133,8 +133,9 @@ Step hopper_dq_step(const Problem& problem, const Schedule& schedule, const char
 }
 
 // Turns q and k before the steps that compute attention, and the gradients back behind them.
-std::vector<Step> with_rotations(const Problem& problem, std::vector<Step> steps) {
-  if (problem.rotary_dim == 0) return steps;
+std::vector<Step> with_rotations(const Problem& problem, const Schedule& schedule,
+                                 std::vector<Step> steps) {
+  if (problem.rotary_dim == 0 || turns_tiles(problem, schedule)) return steps;
   const auto rotation = [](Rotation what, const char* entry, GridRows rows) {
     const bool is_back = what == Rotation::kGradQ || what == Rotation::kGradK;
     Step step = row_step(entry, rows, is_back ? "rotate_back" : "rotate");
@@ -218,7 +219,7 @@ std::vector<Step> attention_steps(const Problem& problem, const Schedule& schedu
 }  // namespace
 
 std::vector<Step> plan_steps(const Problem& problem, const Schedule& schedule) {
-  return with_rotations(problem, attention_steps(problem, schedule));
+  return with_rotations(problem, schedule, attention_steps(problem, schedule));
 }
 
 std::vector<std::string> template_roots(const Problem& problem, const Schedule& schedule) {
@@ -228,7 +229,7 @@ std::vector<std::string> template_roots(const Problem& problem, const Schedule& 
       "templates/kernels/key_norms.cuh"};
   const bool is_decode = divides_keys(problem, schedule);
   if (problem.varlen) roots.push_back("templates/kernels/order_sequences.cuh");
-  if (problem.rotary_dim != 0)
+  if (problem.rotary_dim != 0 && !is_decode)
     roots.push_back(problem.varlen ? "templates/kernels/rotate_sequences.cuh"
                                    : "templates/kernels/rotate.cuh");
   if (is_decode) {

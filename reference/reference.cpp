@@ -192,8 +192,8 @@ Status check_inputs(const Problem& problem, const Sizes& s, const ReferenceInput
   LSSAR_RETURN_IF_ERROR(check_size("batch", s.batch, 0, 0));
   LSSAR_RETURN_IF_ERROR(check_size("heads", s.heads, 1, 0));
   LSSAR_RETURN_IF_ERROR(check_size("kv_heads", s.kv_heads, 1, 0));
-  LSSAR_RETURN_IF_ERROR(check_size("seq_q", s.seq_q, 0, problem.seq_q));
-  LSSAR_RETURN_IF_ERROR(check_size("seq_k", s.seq_k, 0, problem.seq_k));
+  LSSAR_RETURN_IF_ERROR(check_size("seq_q", s.seq_q, 0, built_in_seq_q(problem)));
+  LSSAR_RETURN_IF_ERROR(check_size("seq_k", s.seq_k, 0, built_in_seq_k(problem)));
   if (s.heads % s.kv_heads != 0) {
     return invalid_argument(fmt::format("sizes.kv_heads = {}: allowed are divisors of heads = {}",
                                         s.kv_heads, s.heads));

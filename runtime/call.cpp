@@ -24,6 +24,15 @@ Status check_fixed(const char* name, int64_t value, int64_t fixed) {
       value, fixed));
 }
 
+// As check_fixed, of the longest sequence.
+Status check_longest(const char* name, int64_t value, int64_t most) {
+  if (most == 0 || value <= most) return {};
+  return invalid_argument(fmt::format(
+      "sizes.{0} = {1}: allowed are 0 to {2}, because the problem has varlen and {0} = {2} (0 "
+      "there leaves it open)",
+      name, value, most));
+}
+
 // Checks that `length` rows from `first` lie within `all` rows (0: unlimited).
 Status check_range(const char* first_name, int64_t first, const char* all_name, int64_t all,
                    const char* length_name, int64_t length) {
@@ -117,8 +126,9 @@ Status check_sizes(const Problem& problem, const Sizes& sizes) {
   LSSAR_RETURN_IF_ERROR(check_size("kv_heads", sizes.kv_heads, 1));
   LSSAR_RETURN_IF_ERROR(check_size("seq_q", sizes.seq_q, 0));
   LSSAR_RETURN_IF_ERROR(check_size("seq_k", sizes.seq_k, 0));
-  LSSAR_RETURN_IF_ERROR(check_fixed("seq_q", sizes.seq_q, problem.seq_q));
-  LSSAR_RETURN_IF_ERROR(check_fixed("seq_k", sizes.seq_k, problem.seq_k));
+  const auto check_length = problem.varlen ? check_longest : check_fixed;
+  LSSAR_RETURN_IF_ERROR(check_length("seq_q", sizes.seq_q, problem.seq_q));
+  LSSAR_RETURN_IF_ERROR(check_length("seq_k", sizes.seq_k, problem.seq_k));
   if (sizes.heads % sizes.kv_heads != 0) {
     return invalid_argument(fmt::format("sizes.kv_heads = {}: must divide sizes.heads = {}",
                                         sizes.kv_heads, sizes.heads));

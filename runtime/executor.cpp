@@ -103,6 +103,10 @@ lssar_device::AttentionParams attention_params(const CheckedCall& call) {
     params.grad_k = tensor_ref(tensors.grad_k);
     params.grad_v = tensor_ref(tensors.grad_v);
   }
+  if (layout.turns_tiles) {  // without strides, so that the tables are those of every sequence
+    params.grad_q.data = reinterpret_cast<void*>(tensors.rotary_cos);
+    params.grad_k.data = reinterpret_cast<void*>(tensors.rotary_sin);
+  }
   if (problem.pass == Pass::kForward || is_of_range(problem.pass)) {
     params.partial_o = floats_at(tensors.partial_o);
     params.saved_stats = floats_at(tensors.row_stats);
@@ -135,7 +139,7 @@ lssar_device::AttentionParams attention_params(const CheckedCall& call) {
 
 Tensors rotated_tensors(const CheckedCall& call, const TensorShapes& shapes) {
   Tensors tensors = call.tensors;
-  if (call.problem.rotary_dim == 0) return tensors;
+  if (call.problem.rotary_dim == 0 || call.layout.turns_tiles) return tensors;
   const auto in_workspace = [&](size_t offset, int64_t heads, int64_t rows) {
     return contiguous_tensor(call.workspace + offset, heads, rows, call.problem.head_dim);
   };

@@ -303,10 +303,13 @@ LSSAR_DEVICE void run_decode(const lssar_device::AttentionParams& params) {
 
 extern "C" __global__ void __launch_bounds__(64)
     lssar_index_decode(const lssar_device::AttentionParams params) {
-  using lssar_device::SampleFloat, lssar_device::SampleHalf, lssar_device::SampleWindow;
+  using lssar_device::SampleFloat, lssar_device::SampleHalf, lssar_device::SampleRotary,
+      lssar_device::SampleWindow;
   run_decode<SampleHalf>(params);
   run_decode<SampleFloat>(params);
   run_decode<SampleWindow<SampleHalf>>(params);
+  run_decode<SampleRotary<SampleHalf, 16, true>>(params);
+  run_decode<SampleRotary<SampleHalf, 12, false>>(params);
 }
 
 extern "C" __global__ void __launch_bounds__(64)

@@ -90,7 +90,7 @@ Bucket bucket_of(const Problem& problem, const Sizes& sizes, Determinism determi
   bucket.alignment =
       problem.alignment >= kFastAlignment ? kFastAlignment : dtype_bytes(problem.dtype);
   bucket.gqa_ratio = sizes.heads > 0 && sizes.kv_heads > 0 ? sizes.heads / sizes.kv_heads : 1;
-  bucket.fixed_lengths = problem.seq_q != 0 && problem.seq_k != 0;
+  bucket.fixed_lengths = built_in_seq_q(problem) != 0 && built_in_seq_k(problem) != 0;
   if (problem.pass == Pass::kBackward) bucket.determinism = determinism;
   bucket.seq_q = length_bucket(sizes.seq_q);
   // Few queries have kernels of their own, so more than that are never in their buckets.

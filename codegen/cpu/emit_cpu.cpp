@@ -101,8 +101,8 @@ void write_shape(SourceWriter& out, const Problem& problem, const Schedule& sche
   constant("kHeadDimVPadded", cpu_padded_dim(problem.head_dim_v, target));
   out.constant("double", "kLogHeadDim", fmt::format("{:.17g}", std::log(problem.head_dim)));
   out.line("static constexpr i64 kSeqQ = $n$;  // 0: given by the call",
-           {{"n", std::to_string(problem.seq_q)}});
-  out.line("static constexpr i64 kSeqK = $n$;", {{"n", std::to_string(problem.seq_k)}});
+           {{"n", std::to_string(built_in_seq_q(problem))}});
+  out.line("static constexpr i64 kSeqK = $n$;", {{"n", std::to_string(built_in_seq_k(problem))}});
   out.constant("bool", "kIsCausal", problem.causal ? "true" : "false");
   constant("kPower", effective_power(problem));
   out.constant("float", "kOffset", float_literal(effective_offset(problem)));

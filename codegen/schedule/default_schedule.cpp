@@ -65,7 +65,8 @@ Schedule default_of(std::optional<Variant> variant, const Problem& problem, cons
   } else {
     choose_portable(schedule, problem, target);
   }
-  schedule.pack_gqa = leaves_tiles_empty(schedule, problem);
+  // Variant::kHopper packs no heads of sequences.
+  schedule.pack_gqa = leaves_tiles_empty(schedule, problem) && !(is_hopper && problem.varlen);
   return schedule;
 }
 

@@ -182,8 +182,7 @@ void choose_portable_forward(Schedule& schedule, const Problem& problem, const T
 bool prefers_split_keys(const Problem& problem) {
   // With fewer keys the launches take longer than what they spare.
   constexpr int64_t kLeastKeys = 513;
-  return problem.pass == Pass::kForward && !problem.varlen && !problem.invariant &&
-         problem.seq_q >= 1 && problem.seq_q <= kMostFewQueries &&
+  return problem.pass == Pass::kForward && !problem.invariant && problem.seq_q >= 1 && problem.seq_q <= kMostFewQueries &&
          (problem.seq_k == 0 || problem.seq_k >= kLeastKeys);
 }
 
@@ -221,17 +220,14 @@ Breach check_split_keys(const Refuse& refuse, const Schedule& schedule, const Pr
                        "only the forward without training has kernels that divide keys");
   if (schedule.variant != Variant::kPortable)
     return refuse_with("variant hopper", "only portable kernels divide keys among blocks");
-  if (problem.varlen && problem.rotary_dim != 0)
-    return refuse_with("problem.varlen and problem.rotary_dim",
-                       "the workspace of divided keys has room for the longest sequence, and "
-                       "rotated keys need room for all sequences");
   if (problem.invariant)
     return refuse_with("problem.invariant",
                        "calls with more queries sum their keys in another order");
-  if (!problem.varlen && (problem.seq_q < 1 || problem.seq_q > kMostFewQueries))
+  const int64_t least = problem.varlen ? 0 : 1;
+  if (problem.seq_q < least || problem.seq_q > kMostFewQueries)
     return refuse_with(fmt::format("problem.seq_q = {}", problem.seq_q),
                        "the workspace has the scores of all rows; allowed are other values with "
-                       "seq_q 1 to 16, and with varlen");
+                       "seq_q 1 to 16, and with varlen and seq_q 0 to 16");
   if (!schedule.pack_gqa)
     return refuse_with("pack_gqa = false", "a block has the queries of all heads that share keys");
   if (schedule.skip_tiles)

@@ -239,7 +239,8 @@ typedef struct lssar_problem {
   const char* score; /* the score function: "softmax", "phi=relu(x)^2,normalizer=sum_abs", JSON:
                         docs/math.md, "The family"; NULL or "": the formulas at the top */
   int32_t varlen;    /* 1: calls have sequences of their own lengths ("Sequences" below); seq_q and
-                        seq_k must then be 0. 0: they have one length */
+                        seq_k are then the most that one may have, to choose a schedule by, and 0
+                        is any number. 0: calls have one length */
   int32_t reserved2; /* 0 */
   /* Windows. Row i stands at position pos = i + seq_k - seq_q. It sees key j if j < prefix, or if
    * j <= hi and (j < window_sinks or j >= lo), where hi is the least of pos + window_right, pos if
@@ -390,7 +391,7 @@ LSSAR_API lssar_status lssar_plan_get_schedule(const lssar_plan* plan, int32_t p
                                                lssar_schedule_info* info) LSSAR_NOEXCEPT;
 
 /* The sizes of one call, each up to 2^31 - 1. Lengths and batch may be 0; kv_heads divides heads.
- * If the problem fixes a length, the call's must be the same. */
+ * If the problem fixes a length, the call's must be the same; with varlen, at most that. */
 typedef struct lssar_sizes {
   int64_t batch, heads, kv_heads;
   int64_t seq_q, seq_k;
@@ -521,8 +522,9 @@ LSSAR_API lssar_status lssar_execute_backward(const lssar_plan* plan,
  * another, a padded batch, or queries against a cache of keys. Sequence b attends to its own keys
  * alone, as a call of batch 1 with its lengths would: N_i, and with causal the alignment of the
  * last query with the last key, are the sequence's own. sizes.batch is the number of sequences,
- * sizes.seq_q and seq_k are the most queries and keys that one may have. At least one of these is
- * not NULL:
+ * sizes.seq_q and seq_k are the most queries and keys that one may have. A GPU decodes fast with a
+ * plan for LSSAR_PASS_FORWARD alone whose problem has a seq_q of 1 to 16 and a seq_k of 0 or above
+ * 512: blocks then divide the keys (docs/varlen.md, "Decoding"). At least one of these is not NULL:
  *
  *   cu_seqlens_q [batch + 1]  q, o, grad_o and grad_q are packed: [1, heads, total_q, dim], and
  *                             rows cu_seqlens_q[b] to cu_seqlens_q[b + 1] - 1 are sequence b's.

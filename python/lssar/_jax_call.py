@@ -110,7 +110,9 @@ def plan_of(frame, is_training, device_type, tensors, sizes, varlen=False, rotar
         key += (varlen, window, invariant)
     if rotary_dim:
         key += (rotary_dim, bool(frame.scalar(b"rotary_interleaved", ctypes.c_int32)))
-    plan = _plans.plan(device_type, ordinal, key)
+    has_few_kernels = not is_training and not invariant
+    few = _plans.few_queries(sizes.seq_q, sizes.seq_k) if has_few_kernels else 0
+    plan = _plans.plan(device_type, ordinal, key, few)
     plan.prepare()
     return plan
 

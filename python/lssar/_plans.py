@@ -20,23 +20,17 @@ _ALIGNMENT = 16
 
 
 class Plan:
-    """Kernels for one problem, and for all sizes that it leaves open. `schedule`: JSON, or None for
-    the library's choice."""
+    """Kernels for one problem, and for all sizes that it leaves open."""
 
-    def __init__(self, context, problem, schedule=None):
+    def __init__(self, context, problem):
         self._library = library()
         self._lock = threading.Lock()
         self.prepared = False
         self.is_for_cpu_device = context.kind == _structs.DEVICE_CPU
         handle = ctypes.c_void_p()
-        options = None
-        if schedule is not None:
-            options = ctypes.byref(
-                _structs.sized(_structs.PlanOptions, schedule_json=schedule.encode())
-            )
         self._library.check(
             self._library.plan_create(
-                context.handle, ctypes.byref(problem), options, ctypes.byref(handle)
+                context.handle, ctypes.byref(problem), None, ctypes.byref(handle)
             )
         )
         self.handle = handle.value
@@ -112,8 +106,8 @@ class Context:
         is invariant, and the dimension and the order of rotary positions; dtype one of
         _structs.DTYPE_*, score and window as _rules.score_of and window_of say; not prepared.
 
-        few_queries: 0, or the number of queries for which a GPU's blocks divide the keys. For calls
-        of sequences any number but 0 asks for such a plan. The CPU ignores it."""
+        few_queries: 0, or the number of queries, for calls of sequences the most that one has, for
+        which a GPU's blocks divide the keys. The CPU ignores it."""
         if self.kind == _structs.DEVICE_CPU:
             few_queries = 0  # the CPU's plan for any lengths has these kernels
         which = (key, few_queries)
@@ -122,18 +116,10 @@ class Context:
             with self._lock:
                 plan = self._plans.get(which)
                 if plan is None:
-                    plan = self._new_plan(key, few_queries)
-                    self._plans[which] = plan
+                    problem = _problem(*key)
+                    problem.seq_q = few_queries
+                    plan = self._plans[which] = Plan(self, problem)
         return plan
-
-    def _new_plan(self, key, few_queries):
-        problem = _problem(*key)
-        if few_queries == 0:
-            return Plan(self, problem)
-        if problem.varlen:
-            return Plan(self, problem, '{"split_keys": 512}')
-        problem.seq_q = few_queries
-        return Plan(self, problem)
 
     def info(self):
         info = _structs.sized(_structs.ContextInfo)

@@ -114,15 +114,6 @@ def _keys_in_use(plan, k, used):
     return min(int(used.clamp(min=0).sum()), _rows(k))
 
 
-def _few_queries(lengths, varlen, options):
-    """Context.plan's few_queries of a call. Calls of sequences share one plan, so theirs is 1 or
-    0."""
-    few = 0 if options.invariant else _plans.few_queries(lengths.max_q, lengths.max_k)
-    if not varlen:
-        return few
-    return 0 if lengths.cos is not None else min(few, 1)
-
-
 def _run(name, q, k, v, lengths, options, sink, saved=None, **more):
     """Runs one pass and returns what it saved, or `saved`.
 
@@ -134,7 +125,9 @@ def _run(name, q, k, v, lengths, options, sink, saved=None, **more):
     key += (options.invariant,)
     if lengths.cos is not None:
         key += (2 * lengths.cos.shape[1], options.rotary_interleaved)
-    few = _few_queries(lengths, varlen, options) if name == "forward" else 0
+    few = 0
+    if name == "forward" and not options.invariant:
+        few = _plans.few_queries(lengths.max_q, lengths.max_k)
     plan = _plans.plan(q.device.type, q.device.index or 0, key, few)
     _launch.prepare(plan, q.device.type)
     sizes = (lengths.batch, q.shape[-2], k.shape[-2], lengths.max_q, lengths.max_k)

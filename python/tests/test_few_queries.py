@@ -49,13 +49,31 @@ class FewQueries(unittest.TestCase):
             )
             for b in range(BATCH):
                 self.assert_right(o[b : b + 1], b, int(used[b]), p=p)
-        self.assertTrue(self.has_plan(1, True))
+        self.assertTrue(self.has_plan(2, True))
+
+    def test_turned_packed_rows(self):
+        lengths = [7, 513, 530]
+        cu_q = torch.tensor([0, 2, 4, 6], dtype=torch.int32)
+        cu_k = torch.tensor([0, 7, 520, 1050], dtype=torch.int32)
+        k, v = (torch.cat([x[b, :n] for b, n in enumerate(lengths)]) for x in (self.k, self.v))
+        cos, sin = lssar.rotary_tables(ROOM, rotary_dim=DIM)
+        rotary = {"rotary_cos": cos, "rotary_sin": sin}
+        o = lssar.varlen_attention(
+            self.q.flatten(0, 1), k, v, cu_q, cu_k, 2, ROOM, causal=True, **rotary
+        )
+        for b, n in enumerate(lengths):
+            rows = (self.q[b : b + 1], self.k[b : b + 1, :n], self.v[b : b + 1, :n])
+            alone = lssar.attention(*rows, causal=True, layout="blhd", **rotary)
+            error = (o[2 * b : 2 * b + 2].double() - alone[0].double()).norm().item()
+            self.assertLessEqual(error, 2 * TOLERANCES[torch.bfloat16][0] * alone.double().norm())
+        plans = _plans.context("virtual")._plans
+        self.assertTrue(any(few == 2 and key[11:] and key[11] and key[14:] for key, few in plans))
 
     def test_a_whole_cache(self):
         o = lssar.attention_with_kv_cache(self.q, self.k, self.v, causal=True)
         for b in range(BATCH):
             self.assert_right(o[b : b + 1], b, ROOM, p=15)
-        self.assertTrue(self.has_plan(2, False) or self.has_plan(1, True))
+        self.assertTrue(self.has_plan(2, False) or self.has_plan(2, True))
 
     def test_one_length(self):
         q, k, v = (x.transpose(1, 2) for x in (self.q, self.k, self.v))

@@ -13,6 +13,7 @@
 
 #include "templates/decode/general_rows.cuh"
 #include "templates/decode/rows.cuh"
+#include "templates/decode/turn_tile.cuh"
 #include "templates/kernels/forward_block.cuh"
 
 namespace lssar_device {
@@ -147,6 +148,24 @@ struct DecodeBlock : ForwardBlock<Config> {
     block_barrier();
   }
 
+  // kRotaryDim: turns the stage's keys, from key `first` on. All threads call it.
+  LSSAR_DEVICE void turn_keys(u32 stage, i64 first) const {
+    const i64 keys = seq_k<Config>(params);
+    turn_tile<Config, Shape::kThreads>(typename Shape::KeyTile{stage}, params, [&](int row) {
+      return first + row < keys ? first + row : i64{-1};
+    });
+    block_barrier();
+  }
+  // The same of the queries, before that.
+  LSSAR_DEVICE void turn_queries(const QueryRows<Config>& tile) const {
+    const i64 queries_end = seq_q<Config>(params);
+    const i64 before = seq_k<Config>(params) - queries_end;
+    turn_tile<Config, Shape::kThreads>(queries, params, [&](int row) {
+      const i64 query = tile.query(row);
+      return query < queries_end ? query + before : i64{-1};
+    });
+  }
+
   LSSAR_DEVICE void write_scores(const Scores& s, i64 first) const {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -177,6 +196,10 @@ struct DecodeBlock : ForwardBlock<Config> {
     for (int n = of_chunk.begin; n < of_chunk.end; ++n) {
       Scores s;
       const u32 stage = this->stage_address(ring.next());
+      if constexpr (Config::kRotaryDim != 0) {
+        if (n == of_chunk.begin) turn_queries(tile);
+        turn_keys(stage, first_key(n));
+      }
       if (n == of_chunk.begin) {
 #pragma unroll
         for (int half = 0; half < 2; ++half)

@@ -17,6 +17,7 @@ struct TensorRef {
 // Tensors without strides are contiguous; [rows] stands for [batch, heads, seq_q].
 //
 // kHasAlibi: saved_x is the heads' slopes (tile/changed_scores.cuh), since such problems save no X.
+// kSplitKeys with kRotaryDim: grad_q and grad_k are tables (decode/turn_tile.cuh).
 struct AttentionParams {
   TensorRef q;       // [batch, heads, seq_q, head_dim]
   TensorRef k;       // [batch, kv_heads, seq_k, head_dim]

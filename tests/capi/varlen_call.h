@@ -57,6 +57,8 @@ struct VarlenCase {
   int32_t alignment = 0;  // as lssar_problem.alignment
   const char* schedule_json = nullptr;
   bool is_forward_alone = false;  // the plan has no passes of training
+  bool states_longest = false;    // the problem says how many queries and keys a sequence may have
+  bool shifts_tables = false;     // rotary tables are aligned to 4 bytes only
 };
 
 // A tensor [total, heads, dim] with the rows of all sequences, poisoned where nobody's are.
@@ -182,8 +184,13 @@ class VarlenCall {
     call.total_q = case_.q.total();
     call.total_k = case_.k.total();
     if (case_.problem.rotary_dim == 0) return call;
-    call.rotary_cos = rotary_.cos.data();
-    call.rotary_sin = rotary_.sin.data();
+    if (case_.shifts_tables) {
+      rotary_.cos.insert(rotary_.cos.begin(), nan);
+      rotary_.sin.insert(rotary_.sin.begin(), nan);
+    }
+    const int shift = case_.shifts_tables ? 1 : 0;
+    call.rotary_cos = rotary_.cos.data() + shift;
+    call.rotary_sin = rotary_.sin.data() + shift;
     call.rotary_positions = case_.k.most();
     return call;
   }
@@ -201,7 +208,7 @@ class VarlenCall {
 
  private:
   Lengths cu_q_, cu_k_;
-  const RotaryTables rotary_;  // as many positions as the longest sequence needs
+  RotaryTables rotary_;  // as many positions as the longest sequence needs
   std::vector<Sixteen> workspace_, saved_o_, saved_stats_, saved_x_;
 
  public:
@@ -212,7 +219,8 @@ inline lssar_problem varlen_problem(const VarlenCase& c) {
   const uint32_t training = LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD;
   lssar_problem problem =
       to_c(c.problem, LSSAR_PASS_FORWARD | (c.is_forward_alone ? 0 : training), c.alignment);
-  problem.seq_q = problem.seq_k = 0;
+  problem.seq_q = c.states_longest ? c.q.most() : 0;
+  problem.seq_k = c.states_longest ? c.k.most() : 0;
   problem.varlen = 1;
   return problem;
 }

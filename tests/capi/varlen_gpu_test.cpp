@@ -12,6 +12,7 @@ namespace lssar {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 ContextPtr strict_context(const char* target, lssar_compiler compiler = LSSAR_COMPILER_AUTO) {
   setenv("LSSAR_VIRTUAL_CHECKS", "strict", 1);
@@ -83,24 +84,54 @@ TEST(VarlenGpu, BlocksDivideTheKeysOfCaches) {
   }
 }
 
-// Rotated keys of all sequences lie in the workspace, which here has room for the longest one only.
-TEST(VarlenGpu, BlocksDoNotDivideTurnedKeys) {
-  const ContextPtr context = strict_context("sm_80");
+// A problem that says how few queries a sequence has needs no schedule for that.
+TEST(VarlenGpu, StatedLengthsChooseTheKernels) {
+  const ContextPtr context = strict_context("sm_90a");
   ASSERT_NE(context, nullptr);
-  VarlenCase c = decode_case(DType::kBf16);
-  c.problem.rotary_dim = 32;
-  const lssar_problem problem = varlen_problem(c);
-  lssar_plan_options options = {};
-  options.struct_size = sizeof(options);
-  options.schedule_json = c.schedule_json;
-  lssar_plan* plan = nullptr;
-  EXPECT_EQ(lssar_plan_create(context.get(), &problem, &options, &plan),
-            LSSAR_STATUS_INVALID_ARGUMENT);
-  EXPECT_THAT(
-      lssar_last_error_detail(),
-      HasSubstr(
-          "split_keys = 128: allowed is 0 with problem.varlen and problem.rotary_dim, because "
-          "the workspace of divided keys has room for the longest sequence"));
+  VarlenCase c = packed_case(DType::kBf16, true);
+  c.alignment = 16;
+  c.is_forward_alone = c.states_longest = true;
+  c.q.lengths = {1, 2, 0, 4};
+  c.k.lengths = {700, 90, 5, 513};
+  const auto schedule = [&] {
+    const PlanPtr plan = make_plan(context.get(), c);
+    lssar_schedule_info info = {};
+    info.struct_size = sizeof(info);
+    EXPECT_EQ(lssar_plan_get_schedule(plan.get(), LSSAR_PASS_FORWARD, &info), LSSAR_STATUS_OK);
+    return std::string(info.schedule_json);
+  };
+  EXPECT_THAT(schedule(), HasSubstr("\"split_keys\":512"));
+  check(context.get(), c);
+  c.k.lengths = {512, 90, 5, 300};  // then it does not pay
+  EXPECT_THAT(schedule(), Not(HasSubstr("split_keys")));
+  check(context.get(), c);
+  c.states_longest = false;
+  EXPECT_THAT(schedule(), Not(HasSubstr("split_keys")));
+}
+
+// A query stands at the end of its sequence's keys.
+TEST(VarlenGpu, BlocksDivideTheTurnedKeysOfCaches) {
+  for (const auto& [target, dtype] : {std::pair{"sm_80", DType::kBf16}, {"sm_90a", DType::kFp32}}) {
+    const ContextPtr context = strict_context(target);
+    ASSERT_NE(context, nullptr);
+    VarlenCase c = decode_case(dtype);
+    c.k.lengths[4] = 2;  // no sequence has more queries than keys
+    c.problem.rotary_dim = 48;
+    check(context.get(), c);
+    c.shifts_tables = true;
+    c.k.is_packed = false;
+    c.k.rows = Lengths(7, 520);
+    check(context.get(), c);
+    c.q.is_packed = false;
+    c.q.rows = Lengths(7, 16);
+    c.problem.rotary_dim = 20;
+    c.problem.rotary_interleaved = true;
+    c.problem.window_left = 150;
+    c.problem.window_sinks = 3;
+    check(context.get(), c);
+    c.q = c.k = {};
+    check(context.get(), c);
+  }
 }
 
 // A sequence's window is that of its own positions: short ones see all of their keys.

@@ -199,10 +199,35 @@ TEST_F(Varlen, BadProblemsAreNamed) {
   };
   expect(LSSAR_STATUS_INVALID_ARGUMENT, "varlen = 2: allowed are 0 and 1",
          [](lssar_problem& problem) { problem.varlen = 2; });
-  expect(LSSAR_STATUS_INVALID_ARGUMENT, "seq_k = 64: must be 0",
-         [](lssar_problem& problem) { problem.seq_k = 64; });
+  expect(LSSAR_STATUS_INVALID_ARGUMENT, "seq_q = -1: allowed are whole numbers from 0",
+         [](lssar_problem& problem) { problem.seq_q = -1; });
   expect(LSSAR_STATUS_UNSUPPORTED, "row-sums",
          [](lssar_problem& problem) { problem.passes = LSSAR_PASS_ROW_SUMS; });
+}
+
+// Stated lengths bound those of calls, and may be longer.
+TEST_F(Varlen, NoCallHasMoreThanTheProblemStates) {
+  VarlenCase c = packed_case(DType::kFp32, true);
+  c.states_longest = true;
+  check(context_.get(), c);
+  const PlanPtr plan = make_plan(context_.get(), c);
+  VarlenCall memory(c);
+  const lssar_call call = memory.make(plan.get());
+  const auto expect = [&](const char* what, const auto& change) {
+    lssar_call bad = call;
+    change(bad.sizes);
+    EXPECT_EQ(lssar_execute_forward(plan.get(), &bad), LSSAR_STATUS_INVALID_ARGUMENT);
+    EXPECT_THAT(lssar_last_error_detail(), HasSubstr(what));
+    size_t bytes = 0;
+    EXPECT_EQ(lssar_plan_varlen_sizes(plan.get(), &bad.sizes, 200, 300, &bytes, nullptr),
+              LSSAR_STATUS_INVALID_ARGUMENT);
+    EXPECT_THAT(lssar_last_error_detail(), HasSubstr(what));
+  };
+  expect("sizes.seq_q = 131: allowed are 0 to 130, because the problem has varlen and seq_q = 130",
+         [](lssar_sizes& sizes) { sizes.seq_q = 131; });
+  expect("sizes.seq_k = 500: allowed are 0 to 130, because the problem has varlen and seq_k = 130",
+         [](lssar_sizes& sizes) { sizes.seq_k = 500; });
+  EXPECT_TRUE(memory.o.is_poison());
 }
 
 TEST_F(Varlen, SizesThatOverflowAreErrors) {

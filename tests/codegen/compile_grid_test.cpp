@@ -196,6 +196,26 @@ TEST(FewQueries, CompileWithoutSpillsAndFit) {
   }
 }
 
+// Tiles that are turned in shared memory.
+TEST(FewQueries, WithRotaryPositionsCompileWithoutSpillsAndFit) {
+  const auto compiler = open_compiler(CompilerChoice::kNvrtc);
+  if (!compiler.ok()) GTEST_SKIP() << compiler.status().to_string();
+  for (const DType dtype : {DType::kBf16, DType::kFp32}) {
+    for (const auto& [dim, rotary_dim, interleaved] :
+         {std::tuple{64, 64, false}, {128, 128, false}, {128, 128, true}, {256, 100, false}}) {
+      Problem problem;
+      problem.dtype = dtype;
+      problem.head_dim = problem.head_dim_v = dim;
+      problem.rotary_dim = rotary_dim;
+      problem.rotary_interleaved = interleaved;
+      problem.seq_q = 1;
+      problem.varlen = problem.causal = dim == 128;
+      for (const char* name : {"sm_80", "sm_90a", "sm_120"})
+        check_kernel(**compiler, problem, target_from_name(name).value(), DqMode::kSplit);
+    }
+  }
+}
+
 std::vector<Setting> settings(std::initializer_list<const char*> targets) {
   std::vector<Setting> result;
   for (const char* target : targets)

@@ -303,6 +303,16 @@ TEST(ProblemJson, WholeNumbersMayHaveAPoint) {
   EXPECT_EQ(read->seq_q, 512);
 }
 
+// Few queries say nothing of the keys of a cache.
+TEST(ProblemJson, SequencesMayHaveAnyNumberOfKeysWhereNoneIsSaid) {
+  const auto problem = problem_from_json({{"varlen", true}, {"seq_q", 4}});
+  ASSERT_TRUE(problem.ok()) << problem.status().to_string();
+  EXPECT_EQ(problem->seq_q, 4);
+  EXPECT_EQ(problem->seq_k, 0);
+  EXPECT_EQ(built_in_seq_q(*problem), 0);
+  EXPECT_EQ(problem_from_json({{"varlen", true}, {"seq_q", 4}, {"seq_k", 9}})->seq_k, 9);
+}
+
 TEST(ProblemJson, KeysAndValuesAreAsTheQueriesWhereNothingElseIsSaid) {
   const Result<Problem> read =
       problem_from_json(json{{"head_dim", 128}, {"seq_q", 512}, {"heads", 8}});

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "codegen/emit.h"
 #include "codegen/pass_needs.h"
 #include "codegen/shapes.h"
 #include "codegen/sizes.h"
@@ -310,6 +311,38 @@ TEST(Schedule, DividesTheKeysOfFewQueries) {
   EXPECT_EQ(split(problem, "x86-64-v3"), 0);
 }
 
+// What a problem says of its longest sequence chooses the schedule, and is not built in.
+TEST(Schedule, FollowsTheLongestSequence) {
+  Problem problem;
+  problem.varlen = problem.causal = true;
+  problem.heads = 4;
+  problem.rotary_dim = 32;
+  for (const char* name : {"sm_80", "sm_90a", "sm_120"}) {
+    for (auto [seq_q, seq_k] :
+         {std::pair<int64_t, int64_t>{1, 0}, {16, 0}, {1, 5000}, {1, 512}, {17, 0}, {0, 5000}}) {
+      problem.seq_q = seq_q;
+      problem.seq_k = seq_k;
+      Problem fixed = problem;
+      fixed.varlen = false;
+      const Schedule schedule = default_schedule(problem, target(name));
+      EXPECT_TRUE(validate(schedule, problem, target(name)).ok()) << name;
+      EXPECT_EQ(schedule.split_keys, default_schedule(fixed, target(name)).split_keys)
+          << name << " " << seq_q << "x" << seq_k;
+      const auto source = emit_kernel(problem, schedule, target(name));
+      ASSERT_TRUE(source.ok()) << source.status().to_string();
+      EXPECT_THAT(source->source, testing::HasSubstr("kSeqQ = 0;"));
+      EXPECT_THAT(source->source, testing::HasSubstr("kSeqK = 0;"));
+    }
+    // Hopper's kernels of sequences pack no heads.
+    problem.kv_heads = 1;
+    problem.seq_q = 4;
+    problem.seq_k = 300;
+    EXPECT_EQ(default_schedule(problem, target(name)).pack_gqa, name[3] != '9') << name;
+    EXPECT_TRUE(validate(default_schedule(problem, target(name)), problem, target(name)).ok());
+    problem.kv_heads = 4;
+  }
+}
+
 // An error names what split_keys does not go with, and why.
 TEST(Schedule, SaysWhyKeysCannotBeDivided) {
   Problem few;
@@ -325,6 +358,8 @@ TEST(Schedule, SaysWhyKeysCannotBeDivided) {
          [](Problem& p, Schedule&) { p.invariant = true; });
   expect("problem.seq_q = 17, because the workspace has the scores of all rows; allowed are other",
          [](Problem& p, Schedule&) { p.seq_q = 17; });
+  expect("problem.seq_q = 17, because the workspace has the scores of all rows; allowed are other",
+         [](Problem& p, Schedule&) { p.varlen = true, p.seq_q = 17; });
   expect("skip_tiles = true, because these kernels leave out values without weights anyway",
          [](Problem&, Schedule& s) { s.skip_tiles = true; });
   expect("forward.block_cols = 48, because it must divide split_keys: a chunk has whole tiles",
@@ -356,7 +391,8 @@ TEST(Schedule, NamedFieldsDecideWhetherKeysAreDivided) {
   EXPECT_EQ(variant(R"({"split_keys": 0})"), Variant::kHopper);
   EXPECT_EQ(variant(R"({"pack_gqa": false})"), Variant::kHopper);
   EXPECT_EQ(variant(R"({"forward": {"block_cols": 48}})"), Variant::kHopper);
-  // With lengths that a call gives, only the schedule says so. The other fields follow it.
+  // With sequences whose lengths the problem leaves open, only the schedule says so. The other
+  // fields follow it.
   problem.varlen = true;
   problem.seq_q = problem.seq_k = 0;
   problem.heads = 40;

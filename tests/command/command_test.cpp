@@ -196,6 +196,24 @@ TEST(Verify, LengthsOfZeroAreFine) {
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
 }
 
+// The command states the longest lengths, and these choose the schedule.
+TEST(Verify, OfFewQueriesHasTheKernelsForThem) {
+  const CommandRunner command;
+  const auto key = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {
+        "verify", "--device", "virtual", "--head-dim", "32",           "--heads",
+        "2",      "--causal", "--json",  "--lengths",  "1:520,0:3,2:9"};
+    words.insert(words.end(), more.begin(), more.end());
+    const CommandResult result = command.run(words);
+    EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+    const auto json = nlohmann::json::parse(result.out, nullptr, false);
+    return json["passes"][0]["key"].get<std::string>();
+  };
+  const std::string split = key({});
+  EXPECT_EQ(key({"--runtime-lengths", "--schedule", R"({"split_keys": 512})"}), split);
+  EXPECT_NE(key({"--runtime-lengths"}), split);
+}
+
 TEST(Verify, AsJson) {
   const CommandRunner command;
   const CommandResult result =

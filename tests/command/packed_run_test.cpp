@@ -128,6 +128,20 @@ TEST_F(PackedRun, IsEachSequenceAlone) {
   expect_part("o.npy", kHeads, 7, 27);
 }
 
+TEST_F(PackedRun, AProblemFileMayStateTheLongestLengths) {
+  for (const char* most : {"20", "19"}) {
+    write_bytes("problem.json", std::string(R"({"varlen": true, "seq_q": )") + most + "}");
+    std::vector<std::string> words = both();
+    words.insert(words.end(), {"--problem", command_.path("problem.json")});
+    const CommandResult result = run("forward", "", words);
+    const bool suffices = most == std::string("20");
+    EXPECT_EQ(result.exit_code, suffices ? 0 : 2) << result.err;
+    if (!suffices)
+      EXPECT_NE(result.err.find("sizes.seq_q = 20: allowed are 0 to 19"), std::string::npos)
+          << result.err;
+  }
+}
+
 TEST_F(PackedRun, NamesWhatIsWrong) {
   write_bytes("down.npy", integers<int32_t>({0, 9, 8, 27}));
   write_bytes("short.npy", integers<int32_t>({0, 9, 26}));

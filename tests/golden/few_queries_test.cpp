@@ -180,6 +180,22 @@ TEST(FewQueries, WithinWindows) {
   check_lengths(problem);
 }
 
+// Queries stand at the end of the keys.
+TEST(FewQueries, WithRotaryPositions) {
+  for (const DType dtype : {DType::kBf16, DType::kFp32}) {
+    Problem problem = make_problem(dtype);
+    problem.rotary_dim = 32;
+    for (const int64_t keys : {int64_t{3}, kChunk, int64_t{509}})
+      check_against_reference(problem, make_sizes(2, 4, 2, 3, keys), InputKind::kGauss,
+                              few_queries());
+    problem.rotary_dim = 20;
+    problem.rotary_interleaved = true;
+    problem.window_left = 70;
+    check_against_reference(problem, make_sizes(2, 4, 2, 1, 509), InputKind::kGauss,
+                            few_queries());
+  }
+}
+
 Result<CapiOutputs> run_few(const Problem& problem, const Sizes& sizes, const RandomInputs& in,
                             const CapiOptions& options = few_queries()) {
   return run_capi(shared_context(), problem, sizes, {in.q, in.k, in.v, {}}, options);

@@ -58,9 +58,11 @@ class AttentionRun {
 
   Status upload(const AttentionInputs& inputs) {
     for (const ScheduleChooser::PassChoice& pass : passes_) {
-      LSSAR_ASSIGN_OR_RETURN(const Operands operands,
-                             call_operands(pass.problem, pass.choice.schedule, sizes_,
-                                           contiguous_layout(pass.problem, sizes_)));
+      Problem problem = pass.problem;
+      if (sequences_ != nullptr) problem.seq_q = problem.seq_k = 0;  // tensors have all sequences
+      LSSAR_ASSIGN_OR_RETURN(
+          const Operands operands,
+          call_operands(problem, pass.choice.schedule, sizes_, contiguous_layout(problem, sizes_)));
       LSSAR_RETURN_IF_ERROR(memory_.add(operands));
     }
     const auto upload_one = [&](const char* name, const std::vector<float>& values) {

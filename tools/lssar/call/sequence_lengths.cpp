@@ -143,7 +143,8 @@ void LengthsOption::add_to(CLI::App& app) {
 }
 
 Result<PackedSequences> LengthsOption::sequences(const Problem& problem) const {
-  if (problem.seq_q != 0 || problem.seq_k != 0 || problem.batch != 1) {
+  const bool has_one_length = !problem.varlen && (problem.seq_q != 0 || problem.seq_k != 0);
+  if (has_one_length || problem.batch != 1) {
     return invalid_argument(fmt::format(
         "--lengths: given, but seq_q = {}, seq_k = {} and batch = {}; allowed are 0, 0 and 1",
         problem.seq_q, problem.seq_k, problem.batch));

@@ -180,10 +180,9 @@ Result<RunCall> call_of(const RunOptions& options) {
   LSSAR_ASSIGN_OR_RETURN(call.problem, options.problem.problem_of_files(files.sizes, files.head_dim,
                                                                         files.head_dim_v));
   if (is_packed) {
-    call.problem.varlen = true;
-    call.problem.seq_q = call.problem.seq_k = 0;
-    LSSAR_RETURN_IF_ERROR(validate(call.problem));
     LSSAR_ASSIGN_OR_RETURN(call.packed, options.cu_seqlens.read(files.sizes));
+    call.problem = options.problem.of_sequences(call.problem, call.packed.call().sizes);
+    LSSAR_RETURN_IF_ERROR(validate(call.problem));
   }
   LSSAR_RETURN_IF_ERROR(check_pass(call.problem, options));
   call.sizes = files.sizes;

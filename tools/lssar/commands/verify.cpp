@@ -111,7 +111,7 @@ Result<int> verify(const VerifyOptions& options) {
   Sizes sizes;
   if (options.lengths.is_given()) {
     LSSAR_ASSIGN_OR_RETURN(packed, options.lengths.sequences(problem));
-    problem.varlen = true;
+    problem = options.problem.of_sequences(problem, packed.call().sizes);
     sizes = packed.tensors();
   } else {
     LSSAR_ASSIGN_OR_RETURN(sizes, options.problem.sizes());

@@ -132,7 +132,7 @@ Result<Problem> ProblemOptions::described(nlohmann::json* file) const {
   set(problem.head_dim, head_dim_);
   set(problem.head_dim_v, head_dim_v_ ? head_dim_v_ : head_dim_);
   set(problem.seq_q, seq_q_);
-  set(problem.seq_k, seq_k_ ? seq_k_ : seq_q_);
+  set(problem.seq_k, seq_k_ || problem.varlen ? seq_k_ : seq_q_);
   set(problem.batch, batch_);
   set(problem.heads, heads_);
   set(problem.kv_heads, kv_heads_ ? kv_heads_ : heads_);
@@ -175,6 +175,17 @@ void ProblemOptions::open_lengths(Problem* problem) const {
   if (runtime_lengths_ == "k" || runtime_lengths_ == "both") problem->seq_k = 0;
 }
 
+Problem ProblemOptions::of_sequences(const Problem& problem, const Sizes& longest) const {
+  Problem result = problem;
+  result.varlen = true;
+  if (!problem.varlen) {
+    result.seq_q = longest.seq_q;
+    result.seq_k = longest.seq_k;
+  }
+  open_lengths(&result);
+  return result;
+}
+
 Result<Sizes> ProblemOptions::sizes() const {
   nlohmann::json file = nlohmann::json::object();
   LSSAR_ASSIGN_OR_RETURN(const Problem problem, described(&file));
@@ -202,8 +213,12 @@ Result<Problem> ProblemOptions::problem_of_files(const Sizes& sizes, int head_di
   LSSAR_ASSIGN_OR_RETURN(Problem problem, described(&file));
   LSSAR_RETURN_IF_ERROR(check_agrees("--head-dim", head_dim_, "head_dim", file, head_dim));
   LSSAR_RETURN_IF_ERROR(check_agrees("--head-dim-v", head_dim_v_, "head_dim_v", file, head_dim_v));
-  LSSAR_RETURN_IF_ERROR(check_agrees("--seq", seq_q_, "seq_q", file, sizes.seq_q));
-  LSSAR_RETURN_IF_ERROR(check_agrees("--seq-k", seq_k_, "seq_k", file, sizes.seq_k));
+  if (!problem.varlen) {
+    LSSAR_RETURN_IF_ERROR(check_agrees("--seq", seq_q_, "seq_q", file, sizes.seq_q));
+    LSSAR_RETURN_IF_ERROR(check_agrees("--seq-k", seq_k_, "seq_k", file, sizes.seq_k));
+    problem.seq_q = sizes.seq_q;
+    problem.seq_k = sizes.seq_k;
+  }
   LSSAR_RETURN_IF_ERROR(check_agrees("--batch", batch_, "batch", file, sizes.batch));
   LSSAR_RETURN_IF_ERROR(check_agrees("--heads", heads_, "heads", file, sizes.heads));
   LSSAR_RETURN_IF_ERROR(check_agrees("--kv-heads", kv_heads_, "kv_heads", file, sizes.kv_heads));
@@ -212,8 +227,6 @@ Result<Problem> ProblemOptions::problem_of_files(const Sizes& sizes, int head_di
   problem.batch = sizes.batch;
   problem.heads = sizes.heads;
   problem.kv_heads = sizes.kv_heads;
-  problem.seq_q = sizes.seq_q;
-  problem.seq_k = sizes.seq_k;
   LSSAR_RETURN_IF_ERROR(validate(problem));
   // No kernel has a length of 0: 0 stands for run-time lengths.
   open_lengths(&problem);

@@ -29,8 +29,13 @@ class ProblemOptions {
   Result<Problem> problem() const;
 
   // For `run`: sizes and head dims come from the files. An option that disagrees with them is an
-  // error that names both; so is a field of --problem.
+  // error that names both; so is a field of --problem. With varlen there, lengths are its own.
   Result<Problem> problem_of_files(const Sizes& sizes, int head_dim, int head_dim_v) const;
+
+  // The same for sequences of their own lengths. The lengths of the longest ones are stated, unless
+  // the file of --problem has varlen and so says what is stated, or --runtime-lengths leaves them
+  // open.
+  Problem of_sequences(const Problem& problem, const Sizes& longest) const;
 
   // The sizes one call has. Errors: a length that is needed and was not given.
   Result<Sizes> sizes() const;
