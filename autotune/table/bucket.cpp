@@ -159,6 +159,13 @@ double size_distance(const Bucket& a, const Bucket& b) {
 }
 
 double widest_size_gap(const Bucket& a, const Bucket& b) {
+  if (a.varlen && b.varlen) {
+    const auto gap = [](int64_t x, int64_t y, int64_t few) {
+      const bool is_any = (x == 0 && y > few) || (y == 0 && x > few) || x == y;
+      return is_any ? 0 : log2_distance(x, y, kTypicalLength);
+    };
+    return std::max(gap(a.seq_q, b.seq_q, kMostFewQueries), gap(a.seq_k, b.seq_k, 0));
+  }
   const bool has_slices = a.slices > 0 && b.slices > 0;
   return std::max({log2_distance(a.seq_q, b.seq_q, kTypicalLength),
                    log2_distance(a.seq_k, b.seq_k, kTypicalLength),

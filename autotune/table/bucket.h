@@ -84,7 +84,9 @@ bool same_but_sizes(const Bucket& a, const Bucket& b);
 double size_distance(const Bucket& a, const Bucket& b);
 
 // The largest of |log2| of either length's ratio, and half that of the slices if both are known. So
-// plans for any batch use what was tuned for one.
+// plans for any batch use what was tuned for one. With varlen only lengths count, because a plan
+// knows neither the lengths of its calls nor how many sequences they have. A length that is not
+// known is near to every other, except to that of few queries.
 double widest_size_gap(const Bucket& a, const Bucket& b);
 
 // "forward causal bf16 d 64 dv 64 p 15 gqa 1 seq 4096x4096 slices 64 repeatable".

@@ -125,6 +125,22 @@ TEST(Bucket, TellsVarlenRotaryAndInvariantApart) {
             bucket_of(many, {}, Determinism::kRepeatable));
 }
 
+TEST(Bucket, OfAPlanForSequencesIsNearToAllLengths) {
+  Problem problem;
+  problem.varlen = true;
+  const auto of = [&](const Sizes& sizes) {
+    return bucket_of(problem, sizes, Determinism::kRepeatable);
+  };
+  const Bucket tuned = of({64, 8, 8, 512, 512});
+  EXPECT_EQ(widest_size_gap(tuned, of({1, 8, 8, 0, 0})), 0);
+  EXPECT_EQ(widest_size_gap(tuned, of({1, 8, 8, 2048, 512})), 2);
+  EXPECT_GT(size_distance(tuned, of({1, 8, 8, 0, 0})), 0);
+  // Its tiles have few rows.
+  EXPECT_EQ(widest_size_gap(of({64, 8, 8, 1, 4096}), of({1, 8, 8, 0, 0})), 12);
+  problem.varlen = false;
+  EXPECT_EQ(widest_size_gap(tuned, of({1, 8, 8, 0, 0})), 3);
+}
+
 TEST(Bucket, NamesWhatARecordLacks) {
   Problem problem;
   problem.varlen = problem.invariant = true;
