@@ -215,7 +215,7 @@ void add_tune(CLI::App& app, Action* action) {
       "counters and the cost model rank, and records say \"predicted\".\n\n"
       "A problem with varlen is timed with the sequences of --lengths. Without them the longest\n"
       "has 4096 tokens, and the others are evenly shorter.\n\n"
-      "Examples:\n"
+      "Example:\n"
       "  lssar tune --head-dim 128 --seq 4096 --heads 16 --batch 4 --all-passes\n"
       "  lssar tune --lengths 512,1024,2048,4096 --heads 16 --causal --all-passes\n\n" +
       exit_code_help());
