@@ -28,8 +28,7 @@ std::vector<TuneProblem> searches_of(const std::vector<PlanRequest>& problems,
   std::vector<TuneProblem> searches;
   for (const PlanRequest& request : problems) {
     for (const Pass pass : request.options.passes) {
-      const Problem& problem = request.problem;
-      if (is_of_range(pass) || !not_in_records(problem).empty()) continue;
+      if (is_of_range(pass)) continue;
       TuneProblem search;
       search.problem = request.problem;
       search.problem.pass = pass;

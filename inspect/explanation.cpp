@@ -42,8 +42,7 @@ class Explainer {
   void choose() {
     out_.bucket = bucket_of(request_.problem, request_.sizes, request_.determinism);
     out_.model = request_.model;
-    out_.is_searched =
-        not_in_records(request_.problem).empty() && !is_of_range(request_.problem.pass);
+    out_.is_searched = !is_of_range(request_.problem.pass);
     out_.choice =
         choose_schedule(request_.problem, request_.sizes, request_.determinism, request_.target,
                         request_.machine, request_.tables, request_.given);
@@ -59,10 +58,8 @@ class Explainer {
   }
 
   // Collects the latest record of each schedule of this bucket. A record of this GPU beats one of
-  // another GPU. Records have no window, varlen or invariant, so they say nothing about a problem
-  // with one.
+  // another GPU.
   void collect_records() {
-    if (!not_in_records(request_.problem).empty()) return;
     for (const TuningTable* table : request_.tables) {
       for (const TuningRecord& record : table->records()) {
         if (record.bucket != out_.bucket || record.machine.target != request_.target.name())

@@ -43,7 +43,8 @@ double machine_share(const CountedRun& run, const Problem& problem, const Schedu
     if (!shared_layout(problem, schedule, kernel.kernel).empty())
       counted += double(kernel.counters.warp_instructions);
   }
-  const CostEstimate estimate = estimate_cost(problem, run.sizes(), schedule, target, gpu);
+  const CostEstimate estimate =
+      estimate_cost(problem, run.sizes(), schedule, target, gpu, run.lengths());
   const auto issue = size_t(Resource::kIssue);
   const double slots =
       estimate.terms_ms[issue] * resource_rates(gpu, schedule.variant, true)[issue] / kWarpThreads;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "autotune/measure/fault_verdict.h"
+#include "autotune/measure/packed_reference.h"
 #include "codegen/pass_needs.h"
 #include "reference/error_rule.h"
 
@@ -15,10 +16,6 @@ namespace {
 
 // So many pairs of one head a virtual device, which interprets, can run within a check.
 constexpr double kMaxVirtualPairs = double{1 << 22};
-
-double pairs(const Sizes& sizes) {
-  return static_cast<double>(sizes.seq_q) * static_cast<double>(sizes.seq_k);
-}
 
 bool rule_out(Verdict verdict, std::string reason, CheckReport* report) {
   report->verdict = verdict;
@@ -74,9 +71,10 @@ Result<std::vector<CandidateChecker::Form>> CandidateChecker::forms(const Candid
   if (!has_fixed_length(task_.problem)) return std::vector<Form>{std::move(own)};
 
   drop_repeated(&own.cases);
-  const bool is_large = pairs(own.cases[0].sizes) > kMaxReferencePairs;
+  const double pairs = pairs_of_call(own.cases[0].sizes, {});
+  const bool is_large = pairs > kMaxReferencePairs;
   if (is_large) own.cases.resize(1);  // compared with the plain kernel, on Gaussian data
-  const bool is_too_large = is_virtual && pairs(own.cases[0].sizes) > kMaxVirtualPairs;
+  const bool is_too_large = is_virtual && pairs > kMaxVirtualPairs;
   if (!is_too_large || candidate.source) forms.push_back(std::move(own));
   if (candidate.source) return forms;
 
@@ -143,7 +141,8 @@ Result<std::optional<CheckCall>> CandidateChecker::run(Engine& engine, const For
     rule_out(*verdict, kernel.status().message(), report);
     return std::optional<CheckCall>();
   }
-  LSSAR_ASSIGN_OR_RETURN(CheckCall call, CheckCall::create(engine, *kernel, one.sizes));
+  LSSAR_ASSIGN_OR_RETURN(CheckCall call,
+                         CheckCall::create(engine, *kernel, one.sizes, one.lengths));
   if (on_run_) on_run_();
   if (const Status status = call.run(truth.inputs, truth.saved); !status.ok()) {
     const std::optional<Verdict> verdict = verdict_of_run(status);
@@ -166,7 +165,7 @@ Result<bool> CandidateChecker::check_case(const Form& form, const Schedule& sche
                          run(*engines_.first, form, schedule, one, *truth, report));
   if (!first) return false;
   LSSAR_ASSIGN_OR_RETURN(const bool is_right, check_numbers(form, one, *truth, *first, report));
-  if (!is_right) return false;
+  if (!is_right || !check_bits(*truth, *first, report)) return false;
 
   std::vector<Engine*> again = {engines_.second};
   if (one.strict) again.insert(again.end(), engines_.strict.begin(), engines_.strict.end());
@@ -184,11 +183,30 @@ Result<bool> CandidateChecker::check_case(const Form& form, const Schedule& sche
   return true;
 }
 
+bool CandidateChecker::check_bits(const CheckTruth& truth, const CheckCall& call,
+                                  CheckReport* report) {
+  const auto outputs = call.output_bytes();
+  for (const auto& [name, expected] : truth.by_default) {
+    const auto found = outputs.find(name);
+    if (found == outputs.end()) continue;  // X, which the default saves and the candidate does not
+    const std::vector<std::byte>& bytes = found->second;
+    const auto other =
+        std::mismatch(expected.begin(), expected.end(), bytes.begin(), bytes.end()).first;
+    if (other == expected.end() && bytes.size() == expected.size()) continue;
+    return rule_out(Verdict::kNotRepeatable,
+                    fmt::format("{}: other bits than the default schedule's, which invariant does "
+                                "not allow, the first at byte {} of {}",
+                                name, other - expected.begin(), expected.size()),
+                    report);
+  }
+  return true;
+}
+
 Result<bool> CandidateChecker::check_numbers(const Form& form, const CheckCase& one,
                                              const CheckTruth& truth, const CheckCall& call,
                                              CheckReport* report) {
   const Problem& problem = form.problem;
-  const Sizes& s = one.sizes;
+  const Sizes s = sizes_of_packed(one.lengths, one.sizes);
   const ReferenceOutputs& expected = truth.expected;
   std::vector<Output> outputs;
   std::vector<std::vector<float>> gradients;
@@ -196,10 +214,11 @@ Result<bool> CandidateChecker::check_numbers(const Form& form, const CheckCase& 
   if (problem.pass != Pass::kBackward) outputs.push_back({"o", OutputTensor::kO, call.values("o")});
   if (problem.pass == Pass::kForwardTrain) {
     if (saves_o(problem))
-      outputs.push_back({"o + saved_o", OutputTensor::kO,
-                         sum_of(call.values("o"), call.values("saved_o"))});
+      outputs.push_back(
+          {"o + saved_o", OutputTensor::kO, sum_of(call.values("o"), call.saved_o_values())});
     // What was saved is right if a backward can use it.
-    LSSAR_ASSIGN_OR_RETURN(gradients, truths_.gradients(problem, s, truth.inputs, call.saved()));
+    LSSAR_ASSIGN_OR_RETURN(
+        gradients, truths_.gradients(problem, one.sizes, truth.inputs, call.saved(), one.lengths));
     by = " of the plain backward with what this forward saved";
   } else if (problem.pass == Pass::kBackward) {
     gradients = {call.values("grad_q"), call.values("grad_k"), call.values("grad_v")};

@@ -65,6 +65,8 @@ class CandidateChecker {
   Result<std::optional<CheckCall>> run(Engine& engine, const Form& form, const Schedule& schedule,
                                        const CheckCase& one, const CheckTruth& truth,
                                        CheckReport* report);
+  // With problem.invariant: the bits are those of the default schedule.
+  bool check_bits(const CheckTruth& truth, const CheckCall& call, CheckReport* report);
   Result<bool> check_numbers(const Form& form, const CheckCase& one, const CheckTruth& truth,
                              const CheckCall& call, CheckReport* report);
 

@@ -85,6 +85,11 @@ void add_resources(const KernelSource& source, const Image& image, int allowed_s
   report->reason = image.assembler_warnings[0];
 }
 
+RunnerTask with_lengths(RunnerTask task) {
+  if (task.lengths.empty()) task.lengths = even_lengths(task.problem, task.sizes);
+  return task;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<CandidateHost>> CandidateHost::open(const RunnerTask& task) {
@@ -106,7 +111,7 @@ Result<std::unique_ptr<CandidateHost>> CandidateHost::open(const RunnerTask& tas
   engines.first = host->engine_.get();
   engines.second = host->second_ ? host->second_.get() : host->engine_.get();
   for (const auto& engine : host->strict_) engines.strict.push_back(engine.get());
-  host->checker_ = std::make_unique<CandidateChecker>(task, engines);
+  host->checker_ = std::make_unique<CandidateChecker>(host->task_, engines);
   return host;
 }
 
@@ -121,6 +126,8 @@ Result<std::unique_ptr<CandidateHost>> CandidateHost::open_for(const RunnerTask&
                                                      : std::make_shared<RecordDevice>(target)));
   return host;
 }
+
+CandidateHost::CandidateHost(const RunnerTask& task) : task_(with_lengths(task)) {}
 
 Status CandidateHost::set_up(std::shared_ptr<Device> device) {
   engine_ = Engine::create(engine_options(task_), std::move(device), nullptr);

@@ -59,7 +59,7 @@ class CandidateHost final : public CandidateRunner {
   bool is_spent() const { return is_spent_; }
 
  private:
-  explicit CandidateHost(const RunnerTask& task) : task_(task) {}
+  explicit CandidateHost(const RunnerTask& task);
   Status set_up(std::shared_ptr<Device> device);
   void add_virtual_engines();
   Result<KernelSource> source_of(const CandidateSpec& candidate) const;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "autotune/table/bucket.h"
+#include "autotune/table/sequence_lengths.h"
 #include "autotune/table/tuning_record.h"
 #include "base/status.h"
 #include "codegen/emit.h"
@@ -32,6 +33,7 @@ namespace lssar {
 struct RunnerTask {
   Problem problem;
   Sizes sizes;  // of timed runs
+  SequenceLengths lengths = {};  // of their sequences, with problem.varlen; none: even_lengths
   Determinism determinism = Determinism::kRepeatable;
 
   DeviceChoice device = DeviceChoice::kAuto;

@@ -7,11 +7,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "autotune/measure/check_call.h"
 #include "autotune/measure/check_truth.h"
 #include "autotune/measure/fault_verdict.h"
 #include "codegen/pass_needs.h"
 #include "reference/numerics.h"
 #include "runtime/multiply_adds.h"
+#include "runtime/sequences.h"
 #include "virtual/state/units.h"
 
 namespace lssar {
@@ -29,6 +31,44 @@ constexpr int kLeadingFills = 4;
 // as much.
 constexpr double kTimedMultiplyAdds = 2.5e8;
 
+// The rows of packed sequences, [heads, total, dim]: each has the first of `drawn`, which is
+// [heads, longest, dim].
+std::vector<float> packed_rows(const std::vector<float>& drawn, int64_t heads, int64_t longest,
+                               int64_t dim, const std::vector<int64_t>& lengths) {
+  std::vector<float> all;
+  for (int64_t head = 0; head < heads; ++head) {
+    const auto begin = drawn.begin() + head * longest * dim;
+    for (const int64_t length : lengths) all.insert(all.end(), begin, begin + length * dim);
+  }
+  return all;
+}
+
+double multiply_adds_of_call(const Problem& problem, const Sizes& sizes,
+                             const SequenceLengths& lengths) {
+  if (lengths.empty()) return multiply_adds(problem, sizes);
+  double all = 0;
+  for (size_t b = 0; b < lengths.q.size(); ++b)
+    all += multiply_adds(problem, sizes_of_sequence(lengths, b, sizes));
+  return all;
+}
+
+// Every `step`-th sequence, in the order of their work, so that long and short ones remain.
+SequenceLengths every_nth(const SequenceLengths& lengths, size_t step) {
+  std::vector<size_t> order(lengths.q.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const auto work = [&](size_t b) {
+    return static_cast<double>(lengths.q[b]) * static_cast<double>(lengths.k[b]);
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return work(a) > work(b); });
+  std::vector<size_t> taken;
+  for (size_t i = 0; i < order.size(); i += step) taken.push_back(order[i]);
+  std::sort(taken.begin(), taken.end());  // as the call has them
+  SequenceLengths some;
+  for (const size_t b : taken) some.add(lengths.q[b], lengths.k[b]);
+  return some;
+}
+
 // A seeded order, different in every round, the same on every machine.
 std::vector<size_t> order_of_round(size_t count, int round) {
   std::vector<size_t> order(count);
@@ -43,7 +83,8 @@ std::vector<size_t> order_of_round(size_t count, int round) {
 // The memory of all candidates' calls. Inputs exist once; each candidate overwrites the outputs.
 class CandidateTimer::Buffers {
  public:
-  Buffers(Engine& engine, const RunnerTask& task) : engine_(engine), task_(task) {}
+  Buffers(Engine& engine, const RunnerTask& task)
+      : engine_(engine), task_(task), rows_(sizes_of_packed(task.lengths, task.sizes)) {}
   ~Buffers() {
     for (const DevicePtr ptr : allocated_) (void)engine_.device().free(ptr);
   }
@@ -52,7 +93,7 @@ class CandidateTimer::Buffers {
 
   Status fill(const std::vector<Prepared>& prepared, InputKind data);
   Status execute(const PreparedKernel& kernel) const {
-    return engine_.execute(kernel, task_.sizes, tensors_, {workspace_, workspace_bytes_}, nullptr);
+    return execute_with(kernel, {workspace_, workspace_bytes_});
   }
   // The cpu device computes calls whose inputs the program has just written or read.
   Status flush_l2() const {
@@ -61,16 +102,26 @@ class CandidateTimer::Buffers {
   }
 
  private:
+  Status execute_with(const PreparedKernel& kernel, const Workspace& workspace) const {
+    if (task_.lengths.empty())
+      return engine_.execute(kernel, task_.sizes, tensors_, workspace, nullptr);
+    return engine_.execute_sequences(kernel, task_.sizes, sequences_, tensors_, workspace, nullptr);
+  }
+  Result<size_t> workspace_bytes_of(const Problem& problem, const Schedule& schedule) const;
+  Result<const int32_t*> upload_sums(const std::vector<int64_t>& lengths);
   Result<DevicePtr> allocate(size_t bytes);
   Result<DevicePtr> upload(const std::vector<float>& group);
+  Status add_sequences(const Sizes& one, RandomInputs* inputs);
   Status add_inputs(InputKind data);
   Status add_saved();
   Status run_plain_forward();
 
   Engine& engine_;
   const RunnerTask& task_;
+  const Sizes rows_;  // of the tensors
   std::vector<DevicePtr> allocated_;
   Tensors tensors_;
+  Sequences sequences_;  // with varlen
   DevicePtr workspace_ = 0, flush_ = 0;
   size_t workspace_bytes_ = 0, flush_bytes_ = 0;
 };
@@ -86,7 +137,7 @@ Result<DevicePtr> CandidateTimer::Buffers::allocate(size_t bytes) {
 // longer than timing.
 Result<DevicePtr> CandidateTimer::Buffers::upload(const std::vector<float>& group) {
   const std::vector<std::byte> bytes = pack(task_.problem.dtype, group);
-  const size_t groups = static_cast<size_t>(task_.sizes.batch * task_.sizes.kv_heads);
+  const size_t groups = static_cast<size_t>(rows_.batch * rows_.kv_heads);
   LSSAR_ASSIGN_OR_RETURN(const DevicePtr ptr, allocate(bytes.size() * groups));
   for (size_t i = 0; i < groups; ++i) {
     LSSAR_RETURN_IF_ERROR(
@@ -95,18 +146,51 @@ Result<DevicePtr> CandidateTimer::Buffers::upload(const std::vector<float>& grou
   return ptr;
 }
 
+Result<const int32_t*> CandidateTimer::Buffers::upload_sums(const std::vector<int64_t>& lengths) {
+  const std::vector<int32_t> sums = sums_of(lengths);
+  const size_t bytes = sums.size() * sizeof(int32_t);
+  LSSAR_ASSIGN_OR_RETURN(const DevicePtr ptr, allocate(bytes));
+  LSSAR_RETURN_IF_ERROR(engine_.device().copy_to_device(ptr, sums.data(), bytes));
+  return reinterpret_cast<const int32_t*>(ptr);
+}
+
+Result<size_t> CandidateTimer::Buffers::workspace_bytes_of(const Problem& problem,
+                                                           const Schedule& schedule) const {
+  if (!task_.lengths.empty())
+    return sequences_workspace_bytes(problem, schedule, task_.sizes, rows_.seq_q, rows_.seq_k);
+  LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout,
+                         workspace_layout(problem, schedule, task_.sizes));
+  return layout.total_bytes;
+}
+
+// Makes of a sequence of the longest lengths the rows of all sequences.
+Status CandidateTimer::Buffers::add_sequences(const Sizes& one, RandomInputs* inputs) {
+  const Problem& problem = task_.problem;
+  const SequenceLengths& lengths = task_.lengths;
+  LSSAR_ASSIGN_OR_RETURN(sequences_.cu_seqlens_q, upload_sums(lengths.q));
+  LSSAR_ASSIGN_OR_RETURN(sequences_.cu_seqlens_k, upload_sums(lengths.k));
+  sequences_.total_q = rows_.seq_q;
+  sequences_.total_k = rows_.seq_k;
+  inputs->q = packed_rows(inputs->q, one.heads, one.seq_q, problem.head_dim, lengths.q);
+  inputs->k = packed_rows(inputs->k, one.kv_heads, one.seq_k, problem.head_dim, lengths.k);
+  inputs->v = packed_rows(inputs->v, one.kv_heads, one.seq_k, problem.head_dim_v, lengths.k);
+  inputs->grad_o = packed_rows(inputs->grad_o, one.heads, one.seq_q, problem.head_dim_v, lengths.q);
+  return {};
+}
+
 Status CandidateTimer::Buffers::add_inputs(InputKind data) {
   const Problem& problem = task_.problem;
   const Sizes& s = task_.sizes;
   Sizes one = s;
   one.batch = one.kv_heads = 1;
   one.heads = s.heads / s.kv_heads;
-  const RandomInputs inputs = random_inputs(problem, one, data, kSeed);
+  RandomInputs inputs = random_inputs(problem, one, data, kSeed);
+  if (!task_.lengths.empty()) LSSAR_RETURN_IF_ERROR(add_sequences(one, &inputs));
   const auto query_side = [&](DevicePtr ptr, int dim) {
-    return contiguous_tensor(ptr, s.heads, s.seq_q, dim);
+    return contiguous_tensor(ptr, s.heads, rows_.seq_q, dim);
   };
   const auto key_side = [&](DevicePtr ptr, int dim) {
-    return contiguous_tensor(ptr, s.kv_heads, s.seq_k, dim);
+    return contiguous_tensor(ptr, s.kv_heads, rows_.seq_k, dim);
   };
   LSSAR_ASSIGN_OR_RETURN(const DevicePtr q, upload(inputs.q));
   LSSAR_ASSIGN_OR_RETURN(const DevicePtr k, upload(inputs.k));
@@ -158,7 +242,9 @@ Status CandidateTimer::Buffers::add_inputs(InputKind data) {
 // With X; a candidate with an epsilon pass does not read it.
 Status CandidateTimer::Buffers::add_saved() {
   LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved,
-                         saved_bytes(task_.problem, Schedule{}, task_.sizes));
+                         task_.lengths.empty() ? saved_bytes(task_.problem, Schedule{}, task_.sizes)
+                                               : sequences_saved_bytes(task_.problem, Schedule{},
+                                                                       task_.sizes, rows_.seq_q));
   LSSAR_ASSIGN_OR_RETURN(tensors_.saved_o, allocate(saved.o));
   LSSAR_ASSIGN_OR_RETURN(tensors_.saved_stats, allocate(saved.stats));
   LSSAR_ASSIGN_OR_RETURN(tensors_.saved_x, allocate(saved.x));
@@ -173,11 +259,9 @@ Status CandidateTimer::Buffers::run_plain_forward() {
                          schedule_for(problem, target, {{"variant", plain_variant(target)}}));
   LSSAR_ASSIGN_OR_RETURN(const std::shared_ptr<const PreparedKernel> kernel,
                          engine_.prepare(problem, schedule));
-  LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout,
-                         workspace_layout(problem, schedule, task_.sizes));
-  LSSAR_ASSIGN_OR_RETURN(const DevicePtr workspace, allocate(layout.total_bytes));
-  LSSAR_RETURN_IF_ERROR(
-      engine_.execute(*kernel, task_.sizes, tensors_, {workspace, layout.total_bytes}, nullptr));
+  LSSAR_ASSIGN_OR_RETURN(const size_t bytes, workspace_bytes_of(problem, schedule));
+  LSSAR_ASSIGN_OR_RETURN(const DevicePtr workspace, allocate(bytes));
+  LSSAR_RETURN_IF_ERROR(execute_with(*kernel, {workspace, bytes}));
   return engine_.device().synchronize(nullptr);
 }
 
@@ -186,9 +270,9 @@ Status CandidateTimer::Buffers::fill(const std::vector<Prepared>& prepared, Inpu
   if (task_.problem.pass != Pass::kForward) LSSAR_RETURN_IF_ERROR(add_saved());
   if (task_.problem.pass == Pass::kBackward) LSSAR_RETURN_IF_ERROR(run_plain_forward());
   for (const Prepared& one : prepared) {
-    LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout,
-                           workspace_layout(task_.problem, one.kernel->schedule, task_.sizes));
-    workspace_bytes_ = std::max(workspace_bytes_, layout.total_bytes);
+    LSSAR_ASSIGN_OR_RETURN(const size_t bytes,
+                           workspace_bytes_of(task_.problem, one.kernel->schedule));
+    workspace_bytes_ = std::max(workspace_bytes_, bytes);
   }
   LSSAR_ASSIGN_OR_RETURN(workspace_, allocate(workspace_bytes_));
   if (engine_.device().info().kind == "cpu") return {};  // see flush_l2
@@ -211,12 +295,41 @@ Sizes timed_cpu_sizes(const Problem& problem, const Sizes& sizes, int num_thread
   return sizes;
 }
 
+SequenceLengths timed_cpu_lengths(const Problem& problem, const SequenceLengths& lengths,
+                                  int num_threads, Sizes* sizes) {
+  if (sizes->kv_heads <= 0 || sizes->heads % sizes->kv_heads != 0) return lengths;
+  const double least = kTimedMultiplyAdds * num_threads;
+  Sizes part = *sizes;
+  for (int64_t taken = 1; taken < sizes->kv_heads; taken *= 2) {
+    part.kv_heads = taken;
+    part.heads = sizes->heads / sizes->kv_heads * taken;
+    if (multiply_adds_of_call(problem, part, lengths) < least) continue;
+    *sizes = part;
+    break;
+  }
+  // With a head for each thread at least as many sequences: else a launch would end with one.
+  SequenceLengths some = lengths;
+  for (size_t step = 2; step < lengths.q.size(); step *= 2) {
+    SequenceLengths fewer = every_nth(lengths, step);
+    const bool is_short = multiply_adds_of_call(problem, *sizes, fewer) < least;
+    if (is_short || fewer.count() * sizes->kv_heads < num_threads) break;
+    some = std::move(fewer);
+  }
+  *sizes = sizes_of_call(some, sizes->heads, sizes->kv_heads);
+  return some;
+}
+
 CandidateTimer::CandidateTimer(Engine& engine, const RunnerTask& task)
     : engine_(engine), task_(task) {
   const DeviceInfo& device = engine.device().info();
   if (device.kind != "cpu") return;
-  task_.sizes = timed_cpu_sizes(task.problem, task.sizes, device.num_sms);
-  share_ = multiply_adds(task.problem, task_.sizes) / multiply_adds(task.problem, task.sizes);
+  if (task.lengths.empty()) {
+    task_.sizes = timed_cpu_sizes(task.problem, task.sizes, device.num_sms);
+  } else {
+    task_.lengths = timed_cpu_lengths(task.problem, task.lengths, device.num_sms, &task_.sizes);
+  }
+  share_ = multiply_adds_of_call(task.problem, task_.sizes, task_.lengths) /
+           multiply_adds_of_call(task.problem, task.sizes, task.lengths);
 }
 
 Status CandidateTimer::time(const std::vector<TimedCandidate>& candidates,

@@ -69,5 +69,9 @@ class CandidateTimer {
 // entries where a call would take long, because a CPU computes them one after the other. Heads that
 // share keys stay together.
 Sizes timed_cpu_sizes(const Problem& problem, const Sizes& sizes, int num_threads);
+// The same of a call of sequences: fewer heads, then every n-th sequence. `sizes` are the call's,
+// and become those of the sequences returned.
+SequenceLengths timed_cpu_lengths(const Problem& problem, const SequenceLengths& lengths,
+                                  int num_threads, Sizes* sizes);
 
 }  // namespace lssar

@@ -7,6 +7,8 @@
 
 #include "codegen/pass_needs.h"
 #include "reference/numerics.h"
+#include "reference/packed_rows.h"
+#include "runtime/sequences.h"
 
 namespace lssar {
 namespace {
@@ -21,9 +23,17 @@ std::vector<std::byte> bytes_of(std::span<const std::byte> bytes) {
 
 }  // namespace
 
+std::vector<int32_t> sums_of(const std::vector<int64_t>& lengths) {
+  std::vector<int32_t> sums = {0};
+  for (const int64_t length : lengths) sums.push_back(static_cast<int32_t>(sums.back() + length));
+  return sums;
+}
+
 Result<CheckCall> CheckCall::create(Engine& engine, std::shared_ptr<const PreparedKernel> kernel,
-                                    const Sizes& sizes) {
-  CheckCall call(engine, std::move(kernel), sizes);
+                                    const Sizes& sizes, const SequenceLengths& lengths) {
+  const Problem& problem = kernel->problem;
+  CheckCall call(engine, std::move(kernel), sizes,
+                 lengths.empty() ? even_lengths(problem, sizes) : lengths);
   LSSAR_RETURN_IF_ERROR(call.add_tensors());
   return call;
 }
@@ -33,7 +43,7 @@ Status CheckCall::add(const std::string& name, size_t bytes, Item::Role role, DT
   // Kernels for alignments below 16 bytes get the caller's tensors with that alignment and no more.
   const bool is_callers = role != Item::Role::kScratch && !name.starts_with("saved") &&
                           !name.ends_with("sink") && !name.starts_with("rotary") &&
-                          !name.starts_with("alibi");
+                          !name.starts_with("alibi") && !name.starts_with("cu_seqlens");
   const size_t offset = alignment < 16 && is_callers ? static_cast<size_t>(alignment) : 0;
   Item item;
   LSSAR_ASSIGN_OR_RETURN(item.buffer,
@@ -67,7 +77,7 @@ Status CheckCall::add_tensors() {
     LSSAR_RETURN_IF_ERROR(add("grad_v", v_bytes, Role::kOutput, dtype));
   }
   if (problem.pass != Pass::kForward) {
-    LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved, saved_bytes(problem, kernel_->schedule, s));
+    LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved, saved_tensors());
     const Role role = is_backward ? Role::kInput : Role::kOutput;
     const DType x_type = dtype == DType::kFp32 ? DType::kFp32 : DType::kBf16;
     LSSAR_RETURN_IF_ERROR(add("saved_o", saved.o, role, DType::kBf16));
@@ -88,14 +98,51 @@ Status CheckCall::add_tensors() {
     LSSAR_RETURN_IF_ERROR(add("rotary_cos", table_bytes, Role::kInput, DType::kFp32));
     LSSAR_RETURN_IF_ERROR(add("rotary_sin", table_bytes, Role::kInput, DType::kFp32));
   }
+  LSSAR_RETURN_IF_ERROR(add_lengths());
+  LSSAR_ASSIGN_OR_RETURN(const size_t bytes, workspace_bytes());
+  return add("workspace", bytes, Role::kScratch, DType::kFp32);
+}
+
+Status CheckCall::add_lengths() {
+  if (lengths_.empty()) return {};
+  const size_t bytes = (lengths_.q.size() + 1) * sizeof(int32_t);
+  LSSAR_RETURN_IF_ERROR(add("cu_seqlens_q", bytes, Item::Role::kInput, DType::kFp32));
+  return add("cu_seqlens_k", bytes, Item::Role::kInput, DType::kFp32);
+}
+
+Result<SavedBytes> CheckCall::saved_tensors() const {
+  if (lengths_.empty()) return saved_bytes(kernel_->problem, kernel_->schedule, sizes_);
+  return sequences_saved_bytes(kernel_->problem, kernel_->schedule, call_sizes_,
+                               lengths_.total_q());
+}
+
+Result<size_t> CheckCall::workspace_bytes() const {
+  const Problem& problem = kernel_->problem;
+  if (!lengths_.empty()) {
+    return sequences_workspace_bytes(problem, kernel_->schedule, call_sizes_, lengths_.total_q(),
+                                     lengths_.total_k());
+  }
   LSSAR_ASSIGN_OR_RETURN(const WorkspaceLayout layout,
-                         workspace_layout(problem, kernel_->schedule, s));
-  return add("workspace", layout.total_bytes, Role::kScratch, DType::kFp32);
+                         workspace_layout(problem, kernel_->schedule, sizes_));
+  return layout.total_bytes;
+}
+
+Status CheckCall::execute() {
+  const Item* workspace = find("workspace");
+  const Workspace scratch = {workspace->buffer.ptr(), workspace->buffer.bytes()};
+  if (lengths_.empty()) return engine_->execute(*kernel_, sizes_, tensors(), scratch, nullptr);
+  Sequences sequences;
+  sequences.cu_seqlens_q = reinterpret_cast<const int32_t*>(at("cu_seqlens_q"));
+  sequences.cu_seqlens_k = reinterpret_cast<const int32_t*>(at("cu_seqlens_k"));
+  sequences.total_q = lengths_.total_q();
+  sequences.total_k = lengths_.total_k();
+  return engine_->execute_sequences(*kernel_, call_sizes_, sequences, tensors(), scratch, nullptr);
 }
 
 Status CheckCall::fill(const RandomInputs& inputs, const SavedTensors& saved) {
   const DType dtype = kernel_->problem.dtype;
   const bool is_backward = kernel_->problem.pass == Pass::kBackward;
+  const std::vector<int32_t> sums_q = sums_of(lengths_.q), sums_k = sums_of(lengths_.k);
   for (Item& item : items_) {
     const std::string& name = item.buffer.name();
     if (item.role != Item::Role::kInput) {
@@ -116,6 +163,10 @@ Status CheckCall::fill(const RandomInputs& inputs, const SavedTensors& saved) {
       LSSAR_RETURN_IF_ERROR(item.buffer.reset(pack(DType::kFp32, inputs.rotary_cos)));
     } else if (name == "rotary_sin") {
       LSSAR_RETURN_IF_ERROR(item.buffer.reset(pack(DType::kFp32, inputs.rotary_sin)));
+    } else if (name == "cu_seqlens_q") {
+      LSSAR_RETURN_IF_ERROR(item.buffer.reset(std::as_bytes(std::span(sums_q))));
+    } else if (name == "cu_seqlens_k") {
+      LSSAR_RETURN_IF_ERROR(item.buffer.reset(std::as_bytes(std::span(sums_k))));
     } else if (is_backward && item.buffer.bytes() == 0) {
       LSSAR_RETURN_IF_ERROR(item.buffer.reset());  // X may be saved although nothing reads it
     } else if (is_backward) {
@@ -131,9 +182,7 @@ Status CheckCall::fill(const RandomInputs& inputs, const SavedTensors& saved) {
 
 Status CheckCall::run(const RandomInputs& inputs, const SavedTensors& saved) {
   LSSAR_RETURN_IF_ERROR(fill(inputs, saved));
-  const Item* workspace = find("workspace");
-  LSSAR_RETURN_IF_ERROR(engine_->execute(
-      *kernel_, sizes_, tensors(), {workspace->buffer.ptr(), workspace->buffer.bytes()}, nullptr));
+  LSSAR_RETURN_IF_ERROR(execute());
   LSSAR_RETURN_IF_ERROR(engine_->device().synchronize(nullptr));
   for (Item& item : items_) LSSAR_RETURN_IF_ERROR(item.buffer.read());
   return {};
@@ -174,6 +223,30 @@ std::string CheckCall::difference(const CheckCall& other) const {
 std::vector<float> CheckCall::values(const std::string& name) const {
   const Item* item = find(name);
   return unpack(item->dtype, item->buffer.data());
+}
+
+std::vector<float> CheckCall::saved_o_values() const {
+  const std::vector<float> saved = values("saved_o");
+  if (lengths_.empty()) return saved;
+  const int64_t dim = kernel_->problem.head_dim_v;
+  std::vector<float> all(saved.size());
+  int64_t first = 0;
+  for (const int64_t length : lengths_.q) {
+    const auto begin = saved.begin() + first * sizes_.heads * dim;
+    const std::vector<float> part(begin, begin + length * sizes_.heads * dim);
+    put_rows_of_heads(part, sizes_.heads, sizes_.seq_q, dim, first, first + length, &all);
+    first += length;
+  }
+  return all;
+}
+
+std::map<std::string, std::vector<std::byte>> CheckCall::output_bytes() const {
+  std::map<std::string, std::vector<std::byte>> all;
+  for (const Item& item : items_) {
+    if (item.role == Item::Role::kOutput && item.buffer.bytes() > 0)
+      all[item.buffer.name()] = bytes_of(item.buffer.data());
+  }
+  return all;
 }
 
 SavedTensors CheckCall::saved() const {

@@ -97,11 +97,24 @@ std::vector<Shape> shapes_beyond_kept(const Problem& problem, const Schedule& sc
   return {{t.q + 1, kept + t.k + 3, InputKind::kGauss}};
 }
 
+// The case's sequences among others: an empty one, a short one, and one that has keys only.
+SequenceLengths lengths_around(const Shape& shape) {
+  SequenceLengths lengths;
+  for (int64_t b = 0; b < shape.batch; ++b) lengths.add(shape.seq_q, shape.seq_k);
+  lengths.add(0, 0);
+  lengths.add((shape.seq_q + 2) / 3, (shape.seq_k + 1) / 2);
+  lengths.add(0, 5);
+  return lengths;
+}
+
 }  // namespace
 
 std::string CheckCase::to_string() const {
-  return fmt::format("{} data, {}x{}, batch {}, heads {}/{}", input_kind_name(data), sizes.seq_q,
-                     sizes.seq_k, sizes.batch, sizes.heads, sizes.kv_heads);
+  const std::string shape =
+      lengths.empty() ? fmt::format("{}x{}, batch {}", sizes.seq_q, sizes.seq_k, sizes.batch)
+                      : "lengths " + lssar::to_string(lengths);
+  return fmt::format("{} data, {}, heads {}/{}", input_kind_name(data), shape, sizes.heads,
+                     sizes.kv_heads);
 }
 
 std::vector<CheckCase> check_cases(const Problem& problem, const Sizes& sizes,
@@ -114,7 +127,9 @@ std::vector<CheckCase> check_cases(const Problem& problem, const Sizes& sizes,
   for (const Shape& shape : shapes_beyond_kept(problem, schedule, tiles)) shapes.push_back(shape);
   for (const Shape& shape : shapes_beyond_window(problem, tiles)) shapes.push_back(shape);
   std::vector<CheckCase> cases;
-  for (const Shape& shape : shapes) {
+  for (Shape shape : shapes) {
+    // The first queries would stand before position 0.
+    if (problem.rotary_dim != 0) shape.seq_k = std::max(shape.seq_k, shape.seq_q);
     CheckCase one;
     one.sizes.batch = shape.batch;
     one.sizes.kv_heads = ratio <= 4 ? 2 : 1;
@@ -123,6 +138,10 @@ std::vector<CheckCase> check_cases(const Problem& problem, const Sizes& sizes,
     one.sizes.seq_k = problem.seq_k != 0 ? problem.seq_k : shape.seq_k;
     one.data = shape.data;
     one.strict = shape.strict;
+    if (problem.varlen) {
+      one.lengths = lengths_around(shape);
+      one.sizes = sizes_of_call(one.lengths, one.sizes.heads, one.sizes.kv_heads);
+    }
     cases.push_back(one);
   }
   return cases;

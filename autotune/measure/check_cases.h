@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "autotune/measure/candidate_runner.h"
+#include "autotune/table/sequence_lengths.h"
 #include "base/status.h"
 #include "codegen/emit.h"
 #include "codegen/problem.h"
@@ -19,17 +20,19 @@ namespace lssar {
 
 struct CheckCase {
   Sizes sizes;
+  SequenceLengths lengths = {};  // with varlen
   InputKind data = InputKind::kGauss;
   // Run once more in strict mode, if the device has one.
   bool strict = false;
 
-  // "gauss 65x136, heads 2/1".
+  // "gauss 65x136, heads 2/1"; with sequences "gauss 65:136,0,22:69, heads 2/1".
   std::string to_string() const;
 };
 
 // Lengths around the edges of the schedule's tiles, with more keys than queries, fewer, and as
-// many. Heads are in the ratio of `sizes`. Lengths that the problem fixes stay. `source` is what
-// the schedule emits for the problem.
+// many. With rotary positions never fewer. With varlen a sequence of these lengths comes with an
+// empty one and shorter ones. Heads are in the ratio of `sizes`. Lengths that the problem fixes
+// stay. `source` is what the schedule emits for the problem.
 std::vector<CheckCase> check_cases(const Problem& problem, const Sizes& sizes,
                                    const Schedule& schedule, const KernelSource& source,
                                    CheckDepth depth);

@@ -1,5 +1,6 @@
 #include "autotune/measure/check_truth.h"
 
+#include "autotune/measure/packed_reference.h"
 #include "codegen/pass_needs.h"
 
 #include <algorithm>
@@ -43,24 +44,26 @@ Result<std::shared_ptr<const CheckTruth>> TruthSource::truth(const Problem& prob
 }
 
 Result<CheckCall> TruthSource::plain_call(const Problem& problem, Pass pass, const Sizes& sizes,
-                                          EpsilonFrom epsilon) {
+                                          const SequenceLengths& lengths, EpsilonFrom epsilon) {
   Problem wanted = problem;
   wanted.pass = pass;
   const Target& target = engine_.device().info().target;
-  LSSAR_ASSIGN_OR_RETURN(const Schedule schedule,
-                         schedule_for(wanted, target,
-                                      {{"variant", plain_variant(target)},
-                                       {"split_keys", 0},
-                                       {"dq_mode", "split"},
-                                       {"epsilon", epsilon_name(epsilon)}}));
+  nlohmann::json plain = {{"variant", plain_variant(target)},
+                          {"split_keys", 0},
+                          {"dq_mode", "split"},
+                          {"epsilon", epsilon_name(epsilon)}};
+  if (problem.invariant) plain.erase("dq_mode");  // it has the default's only
+  LSSAR_ASSIGN_OR_RETURN(const Schedule schedule, schedule_for(wanted, target, plain));
   LSSAR_ASSIGN_OR_RETURN(std::shared_ptr<const PreparedKernel> kernel,
                          engine_.prepare(wanted, schedule));
-  return CheckCall::create(engine_, std::move(kernel), sizes);
+  return CheckCall::create(engine_, std::move(kernel), sizes, lengths);
 }
 
 Result<SavedTensors> TruthSource::saved(const Problem& problem, const Sizes& sizes,
-                                        const RandomInputs& inputs) {
-  LSSAR_ASSIGN_OR_RETURN(CheckCall forward, plain_call(problem, Pass::kForwardTrain, sizes));
+                                        const RandomInputs& inputs,
+                                        const SequenceLengths& lengths) {
+  LSSAR_ASSIGN_OR_RETURN(CheckCall forward,
+                         plain_call(problem, Pass::kForwardTrain, sizes, lengths));
   LSSAR_RETURN_IF_ERROR(forward.run(inputs, {}).with_context("the plain kernel"));
   return forward.saved();
 }
@@ -68,16 +71,29 @@ Result<SavedTensors> TruthSource::saved(const Problem& problem, const Sizes& siz
 Result<std::vector<std::vector<float>>> TruthSource::gradients(const Problem& problem,
                                                                const Sizes& sizes,
                                                                const RandomInputs& inputs,
-                                                               const SavedTensors& saved) {
+                                                               const SavedTensors& saved,
+                                                               const SequenceLengths& lengths) {
   const bool has_x = !saved.x.empty() || saved.o.empty() || !needs_epsilon(problem);
-  LSSAR_ASSIGN_OR_RETURN(
-      CheckCall backward,
-      plain_call(problem, Pass::kBackward, sizes, has_x ? EpsilonFrom::kX : EpsilonFrom::kPass));
+  LSSAR_ASSIGN_OR_RETURN(CheckCall backward,
+                         plain_call(problem, Pass::kBackward, sizes, lengths,
+                                    has_x ? EpsilonFrom::kX : EpsilonFrom::kPass));
   LSSAR_RETURN_IF_ERROR(backward.run(inputs, saved));
   std::vector<std::vector<float>> gradients = {backward.values("grad_q"), backward.values("grad_k"),
                                                backward.values("grad_v")};
   if (problem.score.sink != Sink::kNone) gradients.push_back(backward.values("grad_sink"));
   return gradients;
+}
+
+Status TruthSource::add_by_default(const Problem& problem, const CheckCase& one,
+                                   CheckTruth& truth) {
+  const Schedule schedule = default_schedule(problem, engine_.device().info().target);
+  LSSAR_ASSIGN_OR_RETURN(std::shared_ptr<const PreparedKernel> kernel,
+                         engine_.prepare(problem, schedule));
+  LSSAR_ASSIGN_OR_RETURN(CheckCall call,
+                         CheckCall::create(engine_, std::move(kernel), one.sizes, one.lengths));
+  LSSAR_RETURN_IF_ERROR(call.run(truth.inputs, truth.saved).with_context("the default schedule"));
+  truth.by_default = call.output_bytes();
+  return {};
 }
 
 Result<std::shared_ptr<const CheckTruth>> TruthSource::make(const Problem& problem,
@@ -86,23 +102,25 @@ Result<std::shared_ptr<const CheckTruth>> TruthSource::make(const Problem& probl
   const bool trains = problem.pass != Pass::kForward;
   Problem drawn = problem;
   if (trains) drawn.pass = Pass::kBackward;  // draws grad_o as well
-  truth->inputs = random_inputs(drawn, one.sizes, one.data, kTruthSeed);
+  truth->inputs =
+      random_inputs(drawn, sizes_of_packed(one.lengths, one.sizes), one.data, kTruthSeed);
   if (!trains) truth->inputs.grad_o.clear();
   const RandomInputs& in = truth->inputs;
 
   LSSAR_ASSIGN_OR_RETURN(
       CheckCall forward,
-      plain_call(problem, trains ? Pass::kForwardTrain : Pass::kForward, one.sizes));
+      plain_call(problem, trains ? Pass::kForwardTrain : Pass::kForward, one.sizes, one.lengths));
   LSSAR_RETURN_IF_ERROR(forward.run(in, {}).with_context("the plain kernel"));
   const std::vector<float> o = forward.values("o");
   std::vector<std::vector<float>> gradients(3);
   if (trains) {
     truth->saved = forward.saved();
-    LSSAR_ASSIGN_OR_RETURN(gradients, this->gradients(problem, one.sizes, in, truth->saved));
+    LSSAR_ASSIGN_OR_RETURN(gradients,
+                           this->gradients(problem, one.sizes, in, truth->saved, one.lengths));
   }
+  if (problem.invariant) LSSAR_RETURN_IF_ERROR(add_by_default(problem, one, *truth));
 
-  const double pairs = static_cast<double>(one.sizes.seq_q) * static_cast<double>(one.sizes.seq_k);
-  truth->is_plain = pairs > kMaxReferencePairs;
+  truth->is_plain = pairs_of_call(one.sizes, one.lengths) > kMaxReferencePairs;
   if (truth->is_plain) {
     truth->expected.o = widen(o);
     truth->expected.dq = widen(gradients[0]);
@@ -113,9 +131,9 @@ Result<std::shared_ptr<const CheckTruth>> TruthSource::make(const Problem& probl
   }
   LSSAR_ASSIGN_OR_RETURN(
       truth->expected,
-      reference_attention(drawn, one.sizes,
-                          {widen(in.q), widen(in.k), widen(in.v), widen(in.grad_o), widen(in.sink),
-                           widen(in.rotary_cos), widen(in.rotary_sin), widen(in.alibi_slopes)}));
+      reference_call(drawn, one.sizes, one.lengths,
+                     {widen(in.q), widen(in.k), widen(in.v), widen(in.grad_o), widen(in.sink),
+                      widen(in.rotary_cos), widen(in.rotary_sin), widen(in.alibi_slopes)}));
   const ReferenceOutputs& expected = truth->expected;
   const auto add = [&](OutputTensor tensor, const std::vector<float>& got) {
     const AllowedError allowed = allowed_error(drawn, tensor, expected);

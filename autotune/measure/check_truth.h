@@ -23,6 +23,8 @@ struct CheckTruth {
   SavedTensors saved;  // by the plain forward for training; for a backward only
   // The plain kernels' error_beyond_floor; 0 with is_plain.
   std::map<OutputTensor, double> baseline;
+  // With problem.invariant: the outputs of the default schedule. No schedule may change their bits.
+  std::map<std::string, std::vector<std::byte>> by_default;
 };
 
 // The relative L2 error without the floor of the error rule. Gradients that cancel have a floor far
@@ -43,17 +45,20 @@ class TruthSource {
   Result<std::shared_ptr<const CheckTruth>> truth(const Problem& problem, const CheckCase& one);
 
   // What the plain forward for training saves.
-  Result<SavedTensors> saved(const Problem& problem, const Sizes& sizes,
-                             const RandomInputs& inputs);
+  Result<SavedTensors> saved(const Problem& problem, const Sizes& sizes, const RandomInputs& inputs,
+                             const SequenceLengths& lengths = {});
 
   // Gradients of q, k and v, which the plain backward makes from what a forward for training saved.
   Result<std::vector<std::vector<float>>> gradients(const Problem& problem, const Sizes& sizes,
                                                     const RandomInputs& inputs,
-                                                    const SavedTensors& saved);
+                                                    const SavedTensors& saved,
+                                                    const SequenceLengths& lengths = {});
 
  private:
   Result<CheckCall> plain_call(const Problem& problem, Pass pass, const Sizes& sizes,
+                               const SequenceLengths& lengths,
                                EpsilonFrom epsilon = EpsilonFrom::kX);
+  Status add_by_default(const Problem& problem, const CheckCase& one, CheckTruth& truth);
   Result<std::shared_ptr<const CheckTruth>> make(const Problem& problem, const CheckCase& one);
 
   Engine& engine_;

@@ -17,6 +17,7 @@ namespace {
 
 constexpr int64_t kCountedLength = 1024;
 constexpr uint64_t kCountedSeed = 1;
+constexpr const char* kOrderSequences = "lssar_order_sequences";
 // A persistent block does all the work, which takes a small part of this.
 constexpr uint64_t kMaxCountedInstructions = uint64_t{1} << 28;
 
@@ -59,7 +60,8 @@ Terms times_of(const LaunchCounters& counters, const GpuModel& gpu, Variant vari
 // The run is a part of the task; `task` and `run` are rows, tiles or scores.
 double scale_of(double task, double run) { return task > 0 && run > 0 ? task / run : 1; }
 
-double count_rows(const Sizes& sizes) {
+double count_rows(const Sizes& call, const SequenceLengths& lengths) {
+  const Sizes sizes = sizes_of_packed(lengths, call);
   return static_cast<double>(sizes.batch) *
          static_cast<double>(sizes.heads * sizes.seq_q + sizes.kv_heads * sizes.seq_k);
 }
@@ -85,6 +87,31 @@ Sizes counted_sizes(const Problem& problem, const Sizes& wanted) {
   return sizes;
 }
 
+// The longest sequence, one in the middle and a short one, small enough to be interpreted.
+SequenceLengths counted_lengths(const SequenceLengths& lengths) {
+  constexpr int64_t kLongest = kCountedLength / 2;
+  std::vector<std::array<int64_t, 3>> sorted;  // work, queries, keys
+  int64_t longest = 1;
+  for (size_t b = 0; b < lengths.q.size(); ++b) {
+    const int64_t q = lengths.q[b], k = lengths.k[b];
+    if (q == 0 || k == 0) continue;
+    sorted.push_back({q * k, q, k});
+    longest = std::max({longest, q, k});
+  }
+  if (sorted.empty()) sorted.push_back({1, 1, 1});
+  std::sort(sorted.begin(), sorted.end());
+  std::vector<size_t> places = {0};
+  if (sorted.size() > 2) places.push_back(sorted.size() / 2);
+  if (sorted.size() > 1) places.push_back(sorted.size() - 1);
+  const auto shortened = [&](int64_t length) {
+    return longest <= kLongest ? length : std::max<int64_t>(1, length * kLongest / longest);
+  };
+  SequenceLengths some;
+  for (const size_t place : places)
+    some.add(shortened(sorted[place][1]), shortened(sorted[place][2]));
+  return some;
+}
+
 }  // namespace
 
 double counted_rows_ms(const LaunchCounters& counters, const GpuModel& gpu) {
@@ -105,14 +132,18 @@ double counted_tiles_ms(const LaunchCounters& counters, const GpuModel& gpu, Var
 
 double counted_ms(const std::vector<KernelCounters>& kernels, const CountedTask& task,
                   const Schedule& schedule, const Target& target, const GpuModel& gpu) {
-  const auto ran = CostModel(task.run_problem, task.run_sizes, target, gpu).extents(schedule);
-  const auto wanted = CostModel(task.problem, task.sizes, target, gpu).extents(schedule);
-  const double rows = scale_of(count_rows(task.sizes), count_rows(task.run_sizes));
+  const auto ran =
+      CostModel(task.run_problem, task.run_sizes, target, gpu, task.run_lengths).extents(schedule);
+  const auto wanted =
+      CostModel(task.problem, task.sizes, target, gpu, task.lengths).extents(schedule);
+  const double rows =
+      scale_of(count_rows(task.sizes, task.lengths), count_rows(task.run_sizes, task.run_lengths));
   double ms = 0;
   for (const KernelCounters& kernel : kernels) {
     const KernelExtent* extent = find(wanted, kernel.kernel);
     if (extent == nullptr) {
-      ms += counted_rows_ms(kernel.counters, gpu) * rows;
+      const double scale = kernel.kernel == kOrderSequences ? 1 : rows;
+      ms += counted_rows_ms(kernel.counters, gpu) * scale;
       continue;
     }
     const double tiles = scale_of(extent->tiles, find(ran, kernel.kernel)->tiles);
@@ -133,9 +164,14 @@ Status CountedRun::prepare(InputKind data, TruthSource& truths,
     LSSAR_ASSIGN_OR_RETURN(counted, emit_kernel(problem_, candidate_.schedule, target));
   }
   sizes_ = counted_sizes(problem_, task_.sizes);
-  inputs_ = random_inputs(problem_, sizes_, data, kCountedSeed);
+  if (problem_.varlen) {
+    lengths_ = counted_lengths(task_.lengths.empty() ? even_lengths(problem_, task_.sizes)
+                                                     : task_.lengths);
+    sizes_ = sizes_of_call(lengths_, sizes_.heads, sizes_.kv_heads);
+  }
+  inputs_ = random_inputs(problem_, sizes_of_packed(lengths_, sizes_), data, kCountedSeed);
   if (problem_.pass == Pass::kBackward) {
-    LSSAR_ASSIGN_OR_RETURN(saved_, truths.saved(problem_, sizes_, inputs_));
+    LSSAR_ASSIGN_OR_RETURN(saved_, truths.saved(problem_, sizes_, inputs_, lengths_));
   }
 
   VirtualOptions options;
@@ -155,11 +191,12 @@ Status CountedRun::prepare(InputKind data, TruthSource& truths,
 }
 
 Result<double> CountedRun::ms(const GpuModel& gpu) {
-  LSSAR_ASSIGN_OR_RETURN(CheckCall call, CheckCall::create(*counting_, kernel_, sizes_));
+  LSSAR_ASSIGN_OR_RETURN(CheckCall call, CheckCall::create(*counting_, kernel_, sizes_, lengths_));
   LSSAR_RETURN_IF_ERROR(call.run(inputs_, saved_));
   const DeviceInfo info = counting_->device().info();
-  return counted_ms(counters(), {problem_, sizes_, task_.problem, task_.sizes}, candidate_.schedule,
-                    info.target, gpu) +
+  return counted_ms(counters(),
+                    {problem_, sizes_, task_.problem, task_.sizes, lengths_, task_.lengths},
+                    candidate_.schedule, info.target, gpu) +
          static_cast<double>(source_.steps.size()) * gpu.launch_us * 1e-3;
 }
 

@@ -15,6 +15,7 @@
 // kernel that walks over tiles (KernelExtent): how much overlaps, idle SMs at the end, starts and
 // ends of blocks, loads that come late, turns that ordered sums of dq wait for. Counts are scaled
 // to the task: by the tiles that a kernel walks over, or, for kernels on whole rows, by the rows.
+// With varlen a few of the task's sequences run, shortened alike. What orders them is one block.
 // Every launch costs the GPU's launch time. A larger count never gives less time. Threads: one at a
 // time.
 #pragma once
@@ -42,6 +43,7 @@ struct CountedTask {
   const Sizes& run_sizes;
   const Problem& problem;
   const Sizes& sizes;
+  SequenceLengths run_lengths = {}, lengths = {};  // with varlen
 };
 // The time of all kernels of a schedule's task, without launches. REQUIRES: validate(schedule,
 // problem, target).ok() for both problems.
@@ -68,6 +70,7 @@ class CountedRun {
   // After ms(): the counts, their lengths, and the image that ran.
   std::vector<KernelCounters> counters() const { return counting_->device().kernel_counters(); }
   const Sizes& sizes() const { return sizes_; }
+  const SequenceLengths& lengths() const { return lengths_; }
   const Image& image() const { return kernel_->loaded->image; }
   const std::string& source() const { return kernel_->source.source; }
 
@@ -79,6 +82,7 @@ class CountedRun {
 
   Problem problem_;
   Sizes sizes_;
+  SequenceLengths lengths_;
   RandomInputs inputs_;
   SavedTensors saved_;
   BlockTrace* trace_ = nullptr;

@@ -74,6 +74,7 @@ Status decode_status(const json& j) {
 json encode(const RunnerTask& task) {
   return {{"problem", to_json(task.problem)},
           {"sizes", to_json(task.sizes)},
+          {"lengths", to_json(task.lengths)},
           {"determinism", determinism_name(task.determinism)},
           {"device", static_cast<int>(task.device)},
           {"ordinal", task.ordinal},
@@ -87,6 +88,7 @@ Result<RunnerTask> decode_task(const json& j) {
     RunnerTask task;
     task.problem = value_of(problem_from_json(j.at("problem")));
     task.sizes = value_of(sizes_from_json(j.at("sizes"), "sizes"));
+    task.lengths = value_of(lengths_from_json(j.at("lengths"), "lengths"));
     task.determinism = value_of(parse_determinism(j.at("determinism").get<std::string>()));
     task.device = enum_of(j.at("device"), DeviceChoice::kCpu);
     task.ordinal = j.at("ordinal").get<int>();

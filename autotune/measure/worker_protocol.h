@@ -27,7 +27,7 @@
 
 namespace lssar::worker {
 
-inline constexpr int kProtocol = 3;
+inline constexpr int kProtocol = 4;
 
 nlohmann::json hello();
 // kUnsupported: the versions differ; the message names both.

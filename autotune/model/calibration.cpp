@@ -36,7 +36,8 @@ std::vector<Sample> samples_of(const std::vector<TuningRecord>& measured,
         !validate(record.problem).ok() || !validate(record.schedule, record.problem, *target).ok())
       continue;
     samples.push_back({record.bucket,
-                       estimate_cost(record.problem, record.sizes, record.schedule, *target, model),
+                       estimate_cost(record.problem, record.sizes, record.schedule, *target, model,
+                                     record.lengths),
                        std::log(record.ms)});
   }
   return samples;

@@ -103,6 +103,22 @@ KernelTime time_of(const KernelWork& work, double wave, const Rates& rates, cons
   return time;
 }
 
+// Kernels of the same schedule for other sequences are launched together. Each has the same phases.
+void add_kernel(const KernelWork& work, KernelWork& all) {
+  for (size_t i = 0; i < all.phases.size(); ++i) {
+    Phase& phase = all.phases[i];
+    for (size_t j = 0; j < phase.amount.size(); ++j) phase.amount[j] += work.phases[i].amount[j];
+    phase.operand_bytes += work.phases[i].operand_bytes;
+    phase.tiles += work.phases[i].tiles;
+  }
+  all.blocks += work.blocks;
+  all.slices += work.slices;
+  all.together += work.together;
+  if (work.blocks <= 0) return;
+  all.longest = std::max(all.longest, work.longest);
+  all.shortest = std::min(all.shortest, work.shortest);
+}
+
 }  // namespace
 
 ModelKind model_kind(const Target& target) {
@@ -176,26 +192,41 @@ double combine(const Terms& terms, double hidden, double busy) {
 
 struct CostModel::State {
   const Problem problem;
-  const Sizes sizes;
   const Target target;
   const DeviceModel model;
   const GpuModel gpu;  // without meaning if the model is a CPU's
   const Rates portable, hopper;
-  ProblemFigures figures;
+  const CallParts parts;                          // the one with the most work first
   std::map<std::array<double, 5>, double> dealt;  // factors, by their arguments
 
-  State(const Problem& p, const Sizes& s, const Target& t, const DeviceModel& m)
+  State(const Problem& p, const Sizes& sizes, const SequenceLengths& lengths, const Target& t,
+        const DeviceModel& m)
       : problem(p),
-        sizes(s),
         target(t),
         model(m),
         gpu(gpu_of(m) != nullptr ? *gpu_of(m) : GpuModel()),
         portable(gpu, Variant::kPortable),
         hopper(gpu, Variant::kHopper),
-        figures(problem, sizes) {}
+        parts(parts_of_call(problem, sizes, lengths)) {}
 
   const Rates& rates(Variant variant) const {
     return variant == Variant::kHopper ? hopper : portable;
+  }
+
+  PassWork work(const Schedule& schedule) const {
+    const auto of_part = [&](CallPart& part) {
+      return work_of(problem, part.sizes, schedule, target, gpu, part.figures);
+    };
+    PassWork all = of_part(*parts[0]);
+    for (size_t i = 1; i < parts.size(); ++i) {
+      const PassWork part = of_part(*parts[i]);
+      for (size_t j = 0; j < all.kernels.size(); ++j) add_kernel(part.kernels[j], all.kernels[j]);
+      all.row_bytes += part.row_bytes;
+    }
+    if (!problem.varlen) return all;
+    ++all.launches;  // lssar_order_sequences
+    for (KernelWork& kernel : all.kernels) kernel.is_sorted = true;
+    return all;
   }
 
   double wave_factor(const KernelWork& work) {
@@ -210,17 +241,16 @@ struct CostModel::State {
 };
 
 CostModel::CostModel(const Problem& problem, const Sizes& sizes, const Target& target,
-                     const DeviceModel& model)
-    : state_(std::make_unique<State>(problem, sizes, target, model)) {}
+                     const DeviceModel& model, const SequenceLengths& lengths)
+    : state_(std::make_unique<State>(problem, sizes, lengths, target, model)) {}
 
 CostModel::~CostModel() = default;
 
 CostEstimate CostModel::estimate(const Schedule& schedule) {
   State& s = *state_;
   if (const CpuModel* cpu = cpu_of(s.model))
-    return estimate_cpu(s.problem, s.sizes, schedule, s.target, *cpu, s.figures);
-  return estimate(work_of(s.problem, s.sizes, schedule, s.target, s.gpu, s.figures),
-                  schedule.variant);
+    return estimate_cpu(s.problem, s.parts, schedule, s.target, *cpu);
+  return estimate(s.work(schedule), schedule.variant);
 }
 
 CostEstimate CostModel::estimate(const PassWork& pass, Variant variant) {
@@ -251,7 +281,7 @@ CostEstimate CostModel::estimate(const PassWork& pass, Variant variant) {
 
 std::vector<KernelExtent> CostModel::extents(const Schedule& schedule) {
   State& s = *state_;
-  const PassWork pass = work_of(s.problem, s.sizes, schedule, s.target, s.gpu, s.figures);
+  const PassWork pass = s.work(schedule);
   std::vector<KernelExtent> extents;
   for (const KernelWork& work : pass.kernels) {
     const KernelTime time = time_of(work, s.wave_factor(work), s.rates(schedule.variant), s.gpu);
@@ -271,16 +301,18 @@ std::vector<KernelExtent> CostModel::extents(const Schedule& schedule) {
 }
 
 CostEstimate estimate_cost(const Problem& problem, const Sizes& sizes, const Schedule& schedule,
-                           const Target& target, const DeviceModel& model) {
-  return CostModel(problem, sizes, target, model).estimate(schedule);
+                           const Target& target, const DeviceModel& model,
+                           const SequenceLengths& lengths) {
+  return CostModel(problem, sizes, target, model, lengths).estimate(schedule);
 }
 
 double saving_x_ms(const Problem& problem, const Sizes& sizes, const Target& target,
-                   const DeviceModel& device, const Calibration& calibration) {
+                   const DeviceModel& device, const Calibration& calibration,
+                   const SequenceLengths& lengths) {
   if (problem.pass != Pass::kBackward || !needs_epsilon(problem) || target.is_cpu()) return 0;
   Problem forward = problem;
   forward.pass = Pass::kForwardTrain;
-  CostModel model(forward, sizes, target, device);
+  CostModel model(forward, sizes, target, device, lengths);
   const auto ms = [&](EpsilonFrom epsilon) {
     const Schedule schedule = default_schedule(forward, target, DqMode::kSplit, epsilon);
     return apply(model.estimate(schedule), calibration).ms;

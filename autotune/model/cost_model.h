@@ -13,6 +13,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "autotune/model/device_model.h"
+#include "autotune/table/sequence_lengths.h"
 #include "autotune/table/tuning_record.h"
 #include "base/status.h"
 #include "codegen/problem.h"
@@ -72,12 +73,14 @@ std::array<double, kNumResources> resource_rates(const DeviceModel& model, Varia
 
 struct PassWork;  // autotune/model/kernel_work.h
 
-// Estimates many schedules of one problem. What they have in common is computed once.
+// Estimates many schedules of one problem. What they have in common is computed once. With varlen
+// the work of all sequences adds up, and they share the launches: `lengths` are theirs; none:
+// even_lengths.
 // Threads: one at a time.
 class CostModel {
  public:
   CostModel(const Problem& problem, const Sizes& sizes, const Target& target,
-            const DeviceModel& model);
+            const DeviceModel& model, const SequenceLengths& lengths = {});
   ~CostModel();
 
   // REQUIRES: validate(schedule, problem, target).ok().
@@ -95,7 +98,8 @@ class CostModel {
 
 // One estimate. REQUIRES: validate(schedule, problem, target).ok().
 CostEstimate estimate_cost(const Problem& problem, const Sizes& sizes, const Schedule& schedule,
-                           const Target& target, const DeviceModel& model);
+                           const Target& target, const DeviceModel& model,
+                           const SequenceLengths& lengths = {});
 
 // Time of a phase whose resources overlap. Products (on tensor cores, or the shared memory that
 // feeds them), special functions and instructions are combined as the root of the sum of squares.
@@ -121,7 +125,8 @@ CostEstimate apply(const CostEstimate& estimate, const Calibration& calibration)
 // estimate of its default with X minus the estimate without. Backward schedules are compared with
 // this cost added. 0 for other passes, if there is no X, and on a CPU, where all have X.
 double saving_x_ms(const Problem& problem, const Sizes& sizes, const Target& target,
-                   const DeviceModel& device, const Calibration& calibration = {});
+                   const DeviceModel& device, const Calibration& calibration = {},
+                   const SequenceLengths& lengths = {});
 
 // Spearman's rank correlation, with mean ranks for ties. NaN for fewer than 3 pairs.
 double rank_correlation(const std::vector<double>& a, const std::vector<double>& b);

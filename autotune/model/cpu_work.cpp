@@ -315,23 +315,30 @@ std::array<double, kNumResources> cpu_resource_rates(const CpuModel& cpu) {
           cpu.rates.l3_gbps * 1e6 * cpu.num_threads};
 }
 
-CostEstimate estimate_cpu(const Problem& problem, const Sizes& sizes, const Schedule& schedule,
-                          const Target& target, const CpuModel& cpu, ProblemFigures& figures) {
-  CpuWork work(problem, sizes, schedule, target, cpu, figures);
-  work.run();
-  const double multiplied = multiply_adds(problem, sizes);
+CostEstimate estimate_cpu(const Problem& problem, const CallParts& parts, const Schedule& schedule,
+                          const Target& target, const CpuModel& cpu) {
+  Amounts amounts = {};
+  double all_blocks = 0, multiplied = 0, launches = 0;
+  for (const std::unique_ptr<CallPart>& part : parts) {
+    CpuWork work(problem, part->sizes, schedule, target, cpu, part->figures);
+    work.run();
+    for (size_t i = 0; i < amounts.size(); ++i) amounts[i] += work.amounts()[i];
+    all_blocks += work.blocks();
+    multiplied += multiply_adds(problem, part->sizes);
+    launches = work.launches();  // the blocks of all parts are one launch
+  }
   const double threads = worthwhile_threads(cpu.num_threads, multiplied, cpu.lanes);
   // A block is one thread's, and the last ones leave others idle.
-  const double blocks = std::max(work.blocks(), 1.0);
+  const double blocks = std::max(all_blocks, 1.0);
   const double busy = std::min(threads, blocks);
   const double wave = up(blocks, busy) / blocks;
   const Amounts rates = cpu_resource_rates(cpu);
   CostEstimate estimate;
   for (size_t i = 0; i < rates.size(); ++i)
-    estimate.terms_ms[i] = work.amounts()[i] / rates[i] * cpu.num_threads / busy;
+    estimate.terms_ms[i] = amounts[i] / rates[i] * cpu.num_threads / busy;
   estimate.hidden = 0;  // a core does one after the other, and reads ahead meanwhile
   estimate.wave_factor = wave;
-  estimate.launch_ms = work.launches() * (busy > 1 ? kWakeMs : kLaunchMs);
+  estimate.launch_ms = launches * (busy > 1 ? kWakeMs : kLaunchMs);
   estimate.ms = combine(estimate.terms_ms, estimate.hidden) * wave + estimate.launch_ms;
   const double peak = cpu_has_pairs(problem, target)
                           ? std::max(1.0, cpu.rates.pair_gflops / cpu.rates.fma_gflops)

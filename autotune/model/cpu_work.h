@@ -17,8 +17,8 @@ const char* cpu_resource_name(Resource resource);
 // from behind it.
 std::array<double, kNumResources> cpu_resource_rates(const CpuModel& cpu);
 
-// REQUIRES: validate(schedule, problem, target).ok(); `figures` are those of the problem and sizes.
-CostEstimate estimate_cpu(const Problem& problem, const Sizes& sizes, const Schedule& schedule,
-                          const Target& target, const CpuModel& cpu, ProblemFigures& figures);
+// REQUIRES: validate(schedule, problem, target).ok(); `parts` are those of the problem.
+CostEstimate estimate_cpu(const Problem& problem, const CallParts& parts, const Schedule& schedule,
+                          const Target& target, const CpuModel& cpu);
 
 }  // namespace lssar

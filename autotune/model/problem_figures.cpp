@@ -1,5 +1,8 @@
 #include "autotune/model/problem_figures.h"
 
+#include <algorithm>
+#include <tuple>
+
 #include "codegen/pass_needs.h"
 #include "codegen/sizes.h"
 #include "codegen/source/power_chain.h"
@@ -17,6 +20,21 @@ uint64_t key_of(int a, int b, int c = 0) {
   return (uint64_t(a) << kBits | uint64_t(b)) << kBits | uint64_t(c);
 }
 
+// An estimate takes as long as the parts are many, and a search makes thousands.
+constexpr size_t kMostParts = 8;
+
+// Sequences of one part, most work first: [first, end) of `order`.
+Sizes mean_of(const SequenceLengths& lengths, const Sizes& sizes, const std::vector<size_t>& order,
+              size_t first, size_t end) {
+  const auto count = static_cast<int64_t>(end - first);
+  int64_t q = 0, k = 0;
+  for (size_t i = first; i < end; ++i) {
+    q += lengths.q[order[i]];
+    k += lengths.k[order[i]];
+  }
+  return {count, sizes.heads, sizes.kv_heads, (q + count - 1) / count, (k + count - 1) / count};
+}
+
 }  // namespace
 
 ProblemFigures::ProblemFigures(const Problem& problem, const Sizes& sizes)
@@ -24,6 +42,44 @@ ProblemFigures::ProblemFigures(const Problem& problem, const Sizes& sizes)
       sizes_(sizes),
       multiplications_{multiplications_of(problem.p), multiplications_of(problem.p - 1)} {
   if (is_general(problem)) functions_ = function_costs(problem);
+}
+
+CallParts parts_of_call(const Problem& problem, const Sizes& sizes,
+                        const SequenceLengths& lengths) {
+  CallParts parts;
+  if (!problem.varlen || sizes.batch <= 0) {
+    parts.push_back(std::make_unique<CallPart>(problem, sizes));
+    return parts;
+  }
+  if (lengths.empty()) return parts_of_call(problem, sizes, even_lengths(problem, sizes));
+  const auto work = [&](size_t b) {
+    return std::tuple(static_cast<double>(lengths.q[b]) * static_cast<double>(lengths.k[b]),
+                      lengths.q[b], lengths.k[b]);
+  };
+  std::vector<size_t> order;
+  for (size_t b = 0; b < lengths.q.size(); ++b) {
+    if (lengths.q[b] > 0 && lengths.k[b] > 0) order.push_back(b);
+  }
+  if (order.empty()) order.push_back(0);  // work for no kernel
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return work(a) > work(b); });
+  // Where a part of equal lengths ends.
+  std::vector<size_t> ends;
+  for (size_t i = 1; i <= order.size(); ++i) {
+    if (i == order.size() || work(order[i]) != work(order[i - 1])) ends.push_back(i);
+  }
+  if (ends.size() > kMostParts) {
+    ends.clear();
+    for (size_t part = 1; part <= kMostParts; ++part)
+      ends.push_back(part * order.size() / kMostParts);
+  }
+  size_t first = 0;
+  for (const size_t end : ends) {
+    parts.push_back(
+        std::make_unique<CallPart>(problem, mean_of(lengths, sizes, order, first, end)));
+    first = end;
+  }
+  return parts;
 }
 
 TileCount ProblemFigures::query_tiles(int rows, int cols) {

@@ -9,10 +9,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "autotune/model/expression_cost.h"
 #include "autotune/model/kernel_work.h"
+#include "autotune/table/sequence_lengths.h"
 
 namespace lssar {
 
@@ -63,5 +65,22 @@ class ProblemFigures {
   Memo<TileCount> query_tiles_, packed_query_tiles_, key_tiles_;
   Memo<EvaluatorMix> mixes_;
 };
+
+// A call without sequences, or the sequences of one length in a call: as batch entries. An estimate
+// adds up the work of a call's parts.
+struct CallPart {
+  const Sizes sizes;
+  ProblemFigures figures;
+
+  // `problem` is kept by reference.
+  CallPart(const Problem& problem, const Sizes& s) : sizes(s), figures(problem, sizes) {}
+  CallPart(const CallPart&) = delete;
+  CallPart& operator=(const CallPart&) = delete;
+};
+using CallParts = std::vector<std::unique_ptr<CallPart>>;
+
+// The parts of a call of `sizes`. `lengths` are those of a problem with varlen; none: even_lengths.
+// Many lengths become a few parts, each with the mean lengths of sequences of about the same work.
+CallParts parts_of_call(const Problem& problem, const Sizes& sizes, const SequenceLengths& lengths);
 
 }  // namespace lssar

@@ -33,8 +33,8 @@ struct Applicant {
   const TuningTable* table = nullptr;
   ScheduleOrigin step = ScheduleOrigin::kDefault;
   bool is_far = false;
-  bool has_no_window = false;  // and the problem has one
-  double distance = 0;         // of sizes, in octaves
+  unsigned lacks = 0;   // what the problem has and the record was not measured with: Feature
+  double distance = 0;  // of sizes, in octaves
   size_t table_idx = 0;
   bool is_other_kind = false;  // its lengths are fixed and the problem's are not, or the reverse
   bool is_other_device = false;
@@ -45,8 +45,8 @@ struct Applicant {
   mutable std::string text = {};
 
   auto rank() const {
-    return std::tie(is_far, step, has_no_window, distance, table_idx, is_other_kind,
-                    is_other_device, sms_apart, is_other_compiler, is_other_driver);
+    return std::tie(is_far, step, lacks, distance, table_idx, is_other_kind, is_other_device,
+                    sms_apart, is_other_compiler, is_other_driver);
   }
 };
 
@@ -85,16 +85,10 @@ struct PassedOver {
 
 // A schedule that is best for fixed lengths is good for open ones, and the reverse. One that is
 // best without a window is good for a problem with one, but not the reverse: its tiles may be as
-// small as the window.
+// small as the window. Other features are alike: rules leave out fields that serve other problems.
 bool is_near(Bucket its, const Bucket& wanted) {
   its.fixed_lengths = wanted.fixed_lengths;
-  return same_but_sizes(its, wanted) || same_but_sizes(its, without_window(wanted));
-}
-
-// What the problem has and the record was not measured with; empty: nothing.
-std::string_view lacks(const TuningRecord& record, const Wanted& wanted) {
-  if (record.bucket.window != wanted.bucket.window) return "the window";
-  return not_in_records(wanted.problem);
+  return same_but_sizes(its, without(wanted, lacking(its, wanted)));
 }
 
 ScheduleOrigin step_of(const TuningRecord& record, const Wanted& wanted) {
@@ -102,8 +96,7 @@ ScheduleOrigin step_of(const TuningRecord& record, const Wanted& wanted) {
   const bool is_this_gpu = record.machine.device == wanted.machine.device &&
                            record.machine.num_sms == wanted.machine.num_sms;
   if (!is_this_gpu) return ScheduleOrigin::kArchitecture;
-  const bool is_same = record.bucket == wanted.bucket && not_in_records(wanted.problem).empty();
-  return is_same ? ScheduleOrigin::kExact : ScheduleOrigin::kNearest;
+  return record.bucket == wanted.bucket ? ScheduleOrigin::kExact : ScheduleOrigin::kNearest;
 }
 
 std::vector<Applicant> applicants(const Wanted& wanted,
@@ -126,7 +119,7 @@ std::vector<Applicant> applicants(const Wanted& wanted,
            .table = tables[i],
            .step = step_of(record, wanted),
            .is_far = widest_size_gap(record.bucket, wanted.bucket) > kNearOctaves,
-           .has_no_window = record.bucket.window != wanted.bucket.window,
+           .lacks = lacking(record.bucket, wanted.bucket),
            .distance = size_distance(record.bucket, wanted.bucket),
            .table_idx = i,
            .is_other_kind = record.bucket.fixed_lengths != wanted.bucket.fixed_lengths,
@@ -204,8 +197,10 @@ std::string reason_for(const Applicant& chosen, const Wanted& wanted) {
     text += fmt::format(", {:.2g} octaves from seq {}x{} slices {}", chosen.distance,
                         wanted.bucket.seq_q, wanted.bucket.seq_k, wanted.bucket.slices);
   }
-  if (const std::string_view what = lacks(record, wanted); !what.empty())
-    text += fmt::format(", {} without {}", evidence_name(record.evidence), what);
+  if (chosen.lacks != 0) {
+    text +=
+        fmt::format(", {} without {}", evidence_name(record.evidence), feature_names(chosen.lacks));
+  }
   if (chosen.is_other_compiler) text += ", compiled by " + record.machine.compiler;
   if (chosen.table != &shipped_table() && !chosen.table->name().empty())
     text += ", table " + chosen.table->name();

@@ -26,12 +26,13 @@ namespace lssar {
 // those of distant sizes. A distant record decides only if the cost model estimates it to be faster
 // than the default for this problem. Among both, in this order: measured on this GPU in this
 // bucket, measured on this GPU, measured on another GPU of the target, predicted for the target;
-// the nearest sizes; the earlier table; lengths fixed or given with each call, as here; the same
-// model of GPU, then the nearest number of SMs; the same compiler, then the same driver; the later
-// record; the record with the smaller text. The place of a record in its file does not matter, so
-// that the same records give the same choice on every rank. A compiler or driver of "" in `machine`
-// is not known. A size of 0 in `sizes` is not known, and size_distance says what it is taken for.
-// REQUIRES: validate(problem).ok().
+// with the problem's window, with varlen, with invariant, with rotary positions, before one that
+// lacks it; the nearest sizes; the earlier table; lengths fixed or given with each call, as here;
+// the same model of GPU, then the nearest number of SMs; the same compiler, then the same driver;
+// the later record; the record with the smaller text. The place of a record in its file does not
+// matter, so that the same records give the same choice on every rank. A compiler or driver of ""
+// in `machine` is not known. A size of 0 in `sizes` is not known, and size_distance says what it is
+// taken for. REQUIRES: validate(problem).ok().
 ScheduleChoice choose_schedule(const Problem& problem, const Sizes& sizes, Determinism determinism,
                                const Target& target, const Machine& machine,
                                const std::vector<const TuningTable*>& tables,

@@ -94,9 +94,9 @@ SearchRun::SearchRun(CandidateRunner& runner, const SearchRequest& request)
       bucket_(bucket_of(request.problem, request.sizes, request.determinism)),
       name_(search_name(request.budget)),
       start_s_(now_s() - request.spent_s),
-      model_(request.problem, request.sizes, request.target, request.model),
+      model_(request.problem, request.sizes, request.target, request.model, request.lengths),
       saving_x_ms_(saving_x_ms(request.problem, request.sizes, request.target, request.model,
-                               request.calibration)) {}
+                               request.calibration, request.lengths)) {}
 
 Result<SearchOutcome> SearchRun::run() {
   outcome_.target = request_.target;

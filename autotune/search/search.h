@@ -75,7 +75,8 @@ struct SearchProgress {
 
 struct SearchRequest {
   Problem problem;
-  Sizes sizes;  // of timed runs
+  Sizes sizes;              // of timed runs
+  SequenceLengths lengths;  // of their sequences, with problem.varlen
   Determinism determinism = Determinism::kRepeatable;
   Target target;
   DeviceModel model;
@@ -132,7 +133,7 @@ double steady_seconds();  // the clock if now_s is empty
 // the winner; if the winner fails it, a full check of the incumbent or the default.
 //
 // Errors: the runner's. kDeviceError: no candidate passed; the message has the default's reason.
-// REQUIRES: validate(request.problem).ok().
+// REQUIRES: validate(request.problem).ok(), and check_lengths of its lengths.
 Result<SearchOutcome> search(CandidateRunner& runner, const SearchRequest& request);
 
 }  // namespace lssar

@@ -241,6 +241,7 @@ Trial& SearchRun::append_trial(CandidateSpec spec, const std::string& algorithm,
   record.bucket = bucket_;
   record.problem = request_.problem;
   record.sizes = request_.sizes;
+  record.lengths = request_.lengths;
   record.schedule = trial.spec.schedule;
   record.source_hash = trial.source_hash;
   record.machine = runner_.machine();

@@ -26,26 +26,8 @@ Status check_task(const TuneProblem& task) {
                     "takes the default",
                     pass_name(task.problem.pass)));
   }
-  // A record's key does not say that it was measured with rotary positions.
-  if (task.problem.rotary_dim != 0) {
-    return unsupported(
-        fmt::format("rotary_dim = {}: not searched; a problem with it takes what was tuned without "
-                    "it, or the default",
-                    task.problem.rotary_dim));
-  }
-  // Candidates are timed in calls whose sequences all have one length.
-  if (task.problem.varlen) {
-    return unsupported(
-        "varlen = true: not searched; such a problem takes what was tuned without varlen, or the "
-        "default");
-  }
-  // A record's key does not say that it was measured with invariant.
-  if (task.problem.invariant) {
-    return unsupported(
-        "invariant = true: not searched; a problem with it takes what was tuned without it where "
-        "the order of sums is the same, or the default");
-  }
   LSSAR_RETURN_IF_ERROR(check_sizes(task.problem, task.sizes));
+  LSSAR_RETURN_IF_ERROR(check_lengths(task.problem, task.sizes, task.lengths));
   const std::pair<const char*, int64_t> all[] = {{"batch", task.sizes.batch},
                                                  {"heads", task.sizes.heads},
                                                  {"seq_q", task.sizes.seq_q},
@@ -55,7 +37,20 @@ Status check_task(const TuneProblem& task) {
     return invalid_argument(
         fmt::format("{} = {}: tuning needs work to time: at least 1", name, value));
   }
-  return {};
+  if (!task.problem.varlen) return {};
+  for (size_t b = 0; b < task.lengths.q.size(); ++b) {
+    if (task.lengths.q[b] > 0 && task.lengths.k[b] > 0) return {};
+  }
+  return invalid_argument(fmt::format(
+      "lengths = {}: tuning needs work to time: a sequence with at least 1 query and 1 key",
+      to_string(task.lengths)));
+}
+
+// The problem with the lengths that it is timed at.
+TuneProblem with_lengths(const TuneProblem& problem) {
+  TuneProblem whole = problem;
+  if (whole.lengths.empty()) whole.lengths = even_lengths(whole.problem, whole.sizes);
+  return whole;
 }
 
 Result<TuningTable> load_table(const std::string& path) {
@@ -92,6 +87,7 @@ RunnerTask runner_task(const TuneProblem& problem, const TuneOptions& options) {
   RunnerTask task;
   task.problem = problem.problem;
   task.sizes = problem.sizes;
+  task.lengths = problem.lengths;
   task.determinism = problem.determinism;
   task.device = options.device;
   task.ordinal = options.ordinal;
@@ -137,6 +133,7 @@ Result<SearchOutcome> tune_timed(CandidateRunner& runner, const TuneProblem& pro
   SearchRequest request;
   request.problem = problem.problem;
   request.sizes = problem.sizes;
+  request.lengths = problem.lengths;
   request.determinism = problem.determinism;
   request.target = device.target;
   LSSAR_ASSIGN_OR_RETURN(request.model, device_model(machine));
@@ -173,7 +170,8 @@ Sizes typical_sizes(const Problem& problem) {
   return sizes;
 }
 
-Result<SearchOutcome> tune(const TuneProblem& problem, const TuneOptions& options) {
+Result<SearchOutcome> tune(const TuneProblem& task, const TuneOptions& options) {
+  const TuneProblem problem = with_lengths(task);
   LSSAR_RETURN_IF_ERROR(check_task(problem));
   Stopwatch watch(options.now_s);
   watch.start();
@@ -184,8 +182,9 @@ Result<SearchOutcome> tune(const TuneProblem& problem, const TuneOptions& option
   return tune_timed(*runner, problem, options, watch);
 }
 
-Result<SearchOutcome> tune_with(CandidateRunner& runner, const TuneProblem& problem,
+Result<SearchOutcome> tune_with(CandidateRunner& runner, const TuneProblem& task,
                                 const TuneOptions& options) {
+  const TuneProblem problem = with_lengths(task);
   LSSAR_RETURN_IF_ERROR(check_task(problem));
   Stopwatch watch(options.now_s);
   return tune_timed(runner, problem, options, watch);

@@ -19,6 +19,9 @@ struct TuneProblem {
   Problem problem;
   Sizes sizes;  // of timed runs: all positive
   Determinism determinism = Determinism::kRepeatable;
+  // With problem.varlen: the sequences of timed runs, whose number and longest lengths are `sizes`.
+  // None: even_lengths.
+  SequenceLengths lengths = {};
 };
 
 struct TuneOptions {
@@ -53,7 +56,8 @@ Result<SearchOutcome> tune_with(CandidateRunner& runner, const TuneProblem& prob
                                 const TuneOptions& options);
 
 // The sizes that a problem is tuned at if the caller leaves lengths open: length 4096, and as many
-// slices as 16K tokens of 16 heads make.
+// slices as 16K tokens of 16 heads make. With varlen these are the longest sequence and their
+// number.
 Sizes typical_sizes(const Problem& problem);
 
 }  // namespace lssar

@@ -32,7 +32,8 @@ bool portable_dq_tiles(const Scope& s) { return portable(s) && has_tiles_of_dq(s
 // Elsewhere there is nothing to search: X costs the forward for training one product, and a pass
 // costs the backward two products and the weights of all scores.
 bool repeats_pass_two_for_x(const Scope& s) {
-  if (!backward(s) || !needs_epsilon(s.problem)) return false;
+  // With `invariant` gradients must have the default's bits.
+  if (!backward(s) || !needs_epsilon(s.problem) || s.problem.invariant) return false;
   Problem forward = s.problem;
   forward.pass = Pass::kForwardTrain;
   const auto columns = [&](EpsilonFrom epsilon) {

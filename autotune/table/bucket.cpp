@@ -58,6 +58,22 @@ Status read_window(const nlohmann::json& json, BucketWindow& window) {
   return fields.finish();
 }
 
+struct FeatureRow {
+  Feature feature;
+  const char* name;
+  bool (*has)(const Bucket&);
+  void (*take)(Bucket&);
+};
+constexpr FeatureRow kFeatures[] = {
+    {Feature::kWindow, "the window", [](const Bucket& b) { return b.window != BucketWindow(); },
+     [](Bucket& b) { b.window = {}; }},
+    {Feature::kVarlen, "varlen", [](const Bucket& b) { return b.varlen; },
+     [](Bucket& b) { b.varlen = false; }},
+    {Feature::kInvariant, "invariant", [](const Bucket& b) { return b.invariant; },
+     [](Bucket& b) { b.invariant = false; }},
+    {Feature::kRotary, "rotary_dim", [](const Bucket& b) { return b.rotary; },
+     [](Bucket& b) { b.rotary = false; }}};
+
 std::string size_text(int64_t size) { return size == 0 ? "any" : fmt::to_string(size); }
 
 double log2_distance(int64_t a, int64_t b, int64_t typical) {
@@ -92,6 +108,9 @@ Bucket bucket_of(const Problem& problem, const Sizes& sizes, Determinism determi
   bucket.gqa_ratio = sizes.heads > 0 && sizes.kv_heads > 0 ? sizes.heads / sizes.kv_heads : 1;
   bucket.fixed_lengths = built_in_seq_q(problem) != 0 && built_in_seq_k(problem) != 0;
   if (problem.pass == Pass::kBackward) bucket.determinism = determinism;
+  bucket.varlen = problem.varlen;
+  bucket.rotary = problem.rotary_dim != 0;
+  bucket.invariant = problem.invariant;
   bucket.seq_q = length_bucket(sizes.seq_q);
   // Few queries have kernels of their own, so more than that are never in their buckets.
   if (sizes.seq_q > kMostFewQueries && bucket.seq_q <= kMostFewQueries)
@@ -101,14 +120,27 @@ Bucket bucket_of(const Problem& problem, const Sizes& sizes, Determinism determi
   return bucket;
 }
 
-std::string_view not_in_records(const Problem& problem) {
-  if (problem.rotary_dim != 0) return "rotary_dim";
-  if (problem.varlen) return "varlen";
-  return problem.invariant ? "invariant" : "";
+unsigned lacking(const Bucket& its, const Bucket& bucket) {
+  unsigned features = 0;
+  for (const FeatureRow& row : kFeatures) {
+    if (row.has(bucket) && !row.has(its)) features |= static_cast<unsigned>(row.feature);
+  }
+  return features;
 }
 
-Bucket without_window(Bucket bucket) {
-  bucket.window = {};
+std::string feature_names(unsigned features) {
+  std::string names;
+  for (const FeatureRow& row : kFeatures) {
+    if ((features & static_cast<unsigned>(row.feature)) == 0) continue;
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
+  }
+  return names;
+}
+
+Bucket without(Bucket bucket, unsigned features) {
+  for (const FeatureRow& row : kFeatures) {
+    if ((features & static_cast<unsigned>(row.feature)) != 0) row.take(bucket);
+  }
   return bucket;
 }
 
@@ -127,6 +159,13 @@ double size_distance(const Bucket& a, const Bucket& b) {
 }
 
 double widest_size_gap(const Bucket& a, const Bucket& b) {
+  if (a.varlen && b.varlen) {
+    const auto gap = [](int64_t x, int64_t y, int64_t few) {
+      const bool is_any = (x == 0 && y > few) || (y == 0 && x > few) || x == y;
+      return is_any ? 0 : log2_distance(x, y, kTypicalLength);
+    };
+    return std::max(gap(a.seq_q, b.seq_q, kMostFewQueries), gap(a.seq_k, b.seq_k, 0));
+  }
   const bool has_slices = a.slices > 0 && b.slices > 0;
   return std::max({log2_distance(a.seq_q, b.seq_q, kTypicalLength),
                    log2_distance(a.seq_k, b.seq_k, kTypicalLength),
@@ -140,6 +179,9 @@ std::string to_string(const Bucket& bucket) {
                                  bucket.p, bucket.has_offset ? "" : " no offset", bucket.gqa_ratio,
                                  size_text(bucket.seq_q), size_text(bucket.seq_k),
                                  size_text(bucket.slices), determinism_name(bucket.determinism));
+  if (bucket.varlen) text += " varlen";
+  if (bucket.rotary) text += " rotary";
+  if (bucket.invariant) text += " invariant";
   text += window_text(bucket.window);
   if (bucket.score != ScoreFunction()) text += " score " + fields_text(bucket.score);
   if (bucket.fixed_lengths) text += " fixed lengths";
@@ -164,6 +206,9 @@ nlohmann::json to_json(const Bucket& bucket) {
                          {"slices", bucket.slices}};
   if (bucket.score != ScoreFunction()) json["score"] = fields_to_json(bucket.score);
   if (bucket.window != BucketWindow()) json["window"] = to_json(bucket.window);
+  if (bucket.varlen) json["varlen"] = true;
+  if (bucket.rotary) json["rotary"] = true;
+  if (bucket.invariant) json["invariant"] = true;
   return json;
 }
 
@@ -181,6 +226,9 @@ Result<Bucket> bucket_from_json(const nlohmann::json& json) {
     fields.fail(read_fields(*score, "bucket.score", bucket.score));
   if (const nlohmann::json* window = fields.object("window"))
     fields.fail(read_window(*window, bucket.window));
+  fields.read("varlen", bucket.varlen);
+  fields.read("rotary", bucket.rotary);
+  fields.read("invariant", bucket.invariant);
   fields.need("alignment", bucket.alignment);
   fields.need_whole("gqa_ratio", 1, kMostSize, bucket.gqa_ratio);
   fields.need("fixed_lengths", bucket.fixed_lengths);

@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -45,7 +44,11 @@ struct Bucket {
   bool fixed_lengths = false;  // kernels are made for both lengths
   Determinism determinism =
       Determinism::kRepeatable;  // of the backward; other passes have no choice
+  bool varlen = false;           // sequences of their own lengths
+  bool rotary = false;           // q and k are turned first, however many columns of them
+  bool invariant = false;
 
+  // With varlen the lengths are the longest, and a batch entry is a sequence.
   // The powers of two nearest to the lengths (by logarithm; a tie rounds up); 0 = not known. From
   // 17 queries on at least 32.
   int64_t seq_q = 0;
@@ -61,12 +64,17 @@ int64_t length_bucket(int64_t n);
 // REQUIRES: validate(problem).ok(). A size of 0 in `sizes` is not known.
 Bucket bucket_of(const Problem& problem, const Sizes& sizes, Determinism determinism);
 
-// What `problem` has and no record was measured with: "rotary_dim", "varlen" or "invariant". Such
-// problems are not searched, and records are near to them at best. Empty: nothing.
-std::string_view not_in_records(const Problem& problem);
+// What a problem may have and a record of another bucket may lack. A record that lacks some of it
+// is near to the problem: its schedule is right wherever it is legal. The larger the number, the
+// more a schedule depends on it.
+enum class Feature : unsigned { kRotary = 1, kInvariant = 2, kVarlen = 4, kWindow = 8 };
 
-// The same without a window. Records of such buckets are near to those with one.
-Bucket without_window(Bucket bucket);
+// The features that `bucket` has and `its` does not; as a sum of Feature.
+unsigned lacking(const Bucket& its, const Bucket& bucket);
+// "the window, varlen": names of the features in a sum.
+std::string feature_names(unsigned features);
+// The bucket without these features.
+Bucket without(Bucket bucket, unsigned features);
 
 // Whether the two differ only in seq_q, seq_k and slices.
 bool same_but_sizes(const Bucket& a, const Bucket& b);
@@ -76,14 +84,16 @@ bool same_but_sizes(const Bucket& a, const Bucket& b);
 double size_distance(const Bucket& a, const Bucket& b);
 
 // The largest of |log2| of either length's ratio, and half that of the slices if both are known. So
-// plans for any batch use what was tuned for one.
+// plans for any batch use what was tuned for one. With varlen only lengths count, because a plan
+// knows neither the lengths of its calls nor how many sequences they have. A length that is not
+// known is near to every other, except to that of few queries.
 double widest_size_gap(const Bucket& a, const Bucket& b);
 
 // "forward causal bf16 d 64 dv 64 p 15 gqa 1 seq 4096x4096 slices 64 repeatable".
 std::string to_string(const Bucket& bucket);
 nlohmann::json to_json(const Bucket& bucket);
-// Every field must be there, except for the score and the window, which are the defaults if they
-// are missing. Errors name the field.
+// Every field must be there, except for the score, the window and the three features, which are the
+// defaults if they are missing. Errors name the field.
 Result<Bucket> bucket_from_json(const nlohmann::json& json);
 
 }  // namespace lssar

@@ -105,6 +105,9 @@ Status read_parts(RequiredFields& fields, TuningRecord& record) {
   // effect.
   LSSAR_ASSIGN_OR_RETURN(record.schedule, schedule_from_json(*schedule, Schedule{}));
   LSSAR_ASSIGN_OR_RETURN(record.machine, machine_from_json(*machine, "record.machine"));
+  if (const json* lengths = fields.object("lengths")) {
+    LSSAR_ASSIGN_OR_RETURN(record.lengths, lengths_from_json(*lengths, "record.lengths"));
+  }
   return read_terms(*terms, record.terms);
 }
 
@@ -146,6 +149,8 @@ Status check_agreement(const TuningRecord& record) {
         "record.chosen = true with verdict {} and ms {}: a winner has verdict ok and a time",
         verdict_name(record.verdict), record.ms));
   }
+  const Status lengths = check_lengths(record.problem, record.sizes, record.lengths);
+  if (!lengths.ok()) return lengths.with_context("record");
   const Bucket bucket = bucket_of(record.problem, record.sizes, record.bucket.determinism);
   if (record.bucket == bucket) return {};
   return invalid_argument(
@@ -232,29 +237,31 @@ Result<Machine> machine_from_json(const json& object, const std::string& where) 
 }
 
 json to_json(const TuningRecord& record) {
-  return {{"bucket", to_json(record.bucket)},
-          {"problem", to_json(record.problem)},
-          {"sizes", to_json(record.sizes)},
-          {"schedule", to_json(record.schedule)},
-          {"source_hash", record.source_hash},
-          {"machine", to_json(record.machine)},
-          {"evidence", evidence_name(record.evidence)},
-          {"verdict", verdict_name(record.verdict)},
-          {"reason", record.reason},
-          {"chosen", record.chosen},
-          {"complete", record.complete},
-          {"ms", number_to_json(record.ms)},
-          {"spread_ms", number_to_json(record.spread_ms)},
-          {"samples", record.samples},
-          {"estimate_ms", number_to_json(record.estimate_ms)},
-          {"terms", terms_to_json(record.terms)},
-          {"error", number_to_json(record.error)},
-          {"baseline_error", number_to_json(record.baseline_error)},
-          {"registers", record.registers},
-          {"spill_bytes", record.spill_bytes},
-          {"shared_bytes", record.shared_bytes},
-          {"time", record.time},
-          {"search", record.search}};
+  json object = {{"bucket", to_json(record.bucket)},
+                 {"problem", to_json(record.problem)},
+                 {"sizes", to_json(record.sizes)},
+                 {"schedule", to_json(record.schedule)},
+                 {"source_hash", record.source_hash},
+                 {"machine", to_json(record.machine)},
+                 {"evidence", evidence_name(record.evidence)},
+                 {"verdict", verdict_name(record.verdict)},
+                 {"reason", record.reason},
+                 {"chosen", record.chosen},
+                 {"complete", record.complete},
+                 {"ms", number_to_json(record.ms)},
+                 {"spread_ms", number_to_json(record.spread_ms)},
+                 {"samples", record.samples},
+                 {"estimate_ms", number_to_json(record.estimate_ms)},
+                 {"terms", terms_to_json(record.terms)},
+                 {"error", number_to_json(record.error)},
+                 {"baseline_error", number_to_json(record.baseline_error)},
+                 {"registers", record.registers},
+                 {"spill_bytes", record.spill_bytes},
+                 {"shared_bytes", record.shared_bytes},
+                 {"time", record.time},
+                 {"search", record.search}};
+  if (!record.lengths.empty()) object["lengths"] = to_json(record.lengths);
+  return object;
 }
 
 Result<TuningRecord> record_from_json(const json& object) {

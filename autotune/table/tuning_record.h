@@ -11,6 +11,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "autotune/table/bucket.h"
+#include "autotune/table/sequence_lengths.h"
 #include "base/status.h"
 #include "codegen/problem.h"
 #include "codegen/schedule.h"
@@ -58,6 +59,7 @@ struct TuningRecord {
   // The problem and sizes that stood for the bucket.
   Problem problem;
   Sizes sizes;
+  SequenceLengths lengths;  // with problem.varlen
   Schedule schedule;
   // The first kShownHashDigits digits of the SHA-256 of the source that emit_kernel makes of
   // problem and schedule for the target, without its header comment. If the generator makes another

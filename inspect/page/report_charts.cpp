@@ -222,9 +222,7 @@ json landscape_chart(const Explanation& explanation, const ExplanationRequest& r
 
 json search_chart(const Explanation& explanation, const ExplanationRequest& request) {
   if (!explanation.is_searched) {
-    return missing_chart(
-        "`lssar tune` does not search schedules for problems with rotary_dim, varlen or invariant, "
-        "and none for row-sums and weighted-sum.");
+    return missing_chart("`lssar tune` does not search schedules for row-sums and weighted-sum.");
   }
   struct Point {
     int64_t seconds;

@@ -133,7 +133,8 @@ json accuracy_chart(const Accuracy& accuracy) {
 
 json comparison_chart(const ExplanationRequest& request, const json& comparison,
                       const std::string& file) {
-  if (has_window(request.problem) || !not_in_records(request.problem).empty())
+  const Problem& problem = request.problem;
+  if (has_window(problem) || problem.varlen || problem.rotary_dim != 0 || problem.invariant)
     return missing_chart(
         "`tools/compare_torch.py` measures problems without a window, rotary_dim, varlen and "
         "invariant only.");

@@ -83,7 +83,9 @@ TEST(Bucket, TellsWindowsApart) {
   problem.window_sinks = 4;
   const Bucket window = bucket_of(problem, {}, Determinism::kRepeatable);
   EXPECT_FALSE(same_but_sizes(plain, window));
-  EXPECT_EQ(without_window(window), plain);
+  EXPECT_EQ(feature_names(lacking(plain, window)), "the window");
+  EXPECT_EQ(lacking(window, plain), 0u);
+  EXPECT_EQ(without(window, lacking(plain, window)), plain);
   EXPECT_NE(to_string(window).find(" window 255,0 sinks 4"), std::string::npos)
       << to_string(window);
   problem.window_right = -1;
@@ -94,6 +96,62 @@ TEST(Bucket, TellsWindowsApart) {
   nlohmann::json bad = to_json(window);
   bad["window"].erase("chunk");
   EXPECT_EQ(bucket_from_json(bad).status().message(), "bucket.window.chunk is missing");
+}
+
+TEST(Bucket, TellsVarlenRotaryAndInvariantApart) {
+  const Bucket plain = bucket_of({}, {}, Determinism::kRepeatable);
+  for (const char* field : {"varlen", "rotary", "invariant"}) {
+    Problem problem;
+    problem.varlen = field == std::string("varlen");
+    problem.rotary_dim = field == std::string("rotary") ? 32 : 0;
+    problem.invariant = field == std::string("invariant");
+    const Bucket bucket = bucket_of(problem, {}, Determinism::kRepeatable);
+    EXPECT_FALSE(same_but_sizes(plain, bucket)) << field;
+    EXPECT_NE(to_string(bucket).find(std::string(" ") + field), std::string::npos);
+    EXPECT_EQ(without(bucket, lacking(plain, bucket)), plain) << field;
+    // Files of versions without the field have none, and are read.
+    EXPECT_FALSE(to_json(plain).contains(field));
+    EXPECT_EQ(to_json(bucket).at(field), true);
+    const auto again = bucket_from_json(to_json(bucket));
+    ASSERT_TRUE(again.ok()) << again.status().message();
+    EXPECT_EQ(*again, bucket);
+  }
+  Problem few;
+  few.rotary_dim = 2;
+  Problem many = few;
+  many.rotary_dim = 64;
+  many.rotary_interleaved = true;
+  EXPECT_EQ(bucket_of(few, {}, Determinism::kRepeatable),
+            bucket_of(many, {}, Determinism::kRepeatable));
+}
+
+TEST(Bucket, OfAPlanForSequencesIsNearToAllLengths) {
+  Problem problem;
+  problem.varlen = true;
+  const auto of = [&](const Sizes& sizes) {
+    return bucket_of(problem, sizes, Determinism::kRepeatable);
+  };
+  const Bucket tuned = of({64, 8, 8, 512, 512});
+  EXPECT_EQ(widest_size_gap(tuned, of({1, 8, 8, 0, 0})), 0);
+  EXPECT_EQ(widest_size_gap(tuned, of({1, 8, 8, 2048, 512})), 2);
+  EXPECT_GT(size_distance(tuned, of({1, 8, 8, 0, 0})), 0);
+  // Its tiles have few rows.
+  EXPECT_EQ(widest_size_gap(of({64, 8, 8, 1, 4096}), of({1, 8, 8, 0, 0})), 12);
+  problem.varlen = false;
+  EXPECT_EQ(widest_size_gap(tuned, of({1, 8, 8, 0, 0})), 3);
+}
+
+TEST(Bucket, NamesWhatARecordLacks) {
+  Problem problem;
+  problem.varlen = problem.invariant = true;
+  problem.rotary_dim = 2;
+  problem.window_left = 7;
+  const Bucket all = bucket_of(problem, {}, Determinism::kRepeatable);
+  EXPECT_EQ(feature_names(lacking(Bucket(), all)), "the window, varlen, invariant, rotary_dim");
+  problem.varlen = false;
+  const Bucket some = bucket_of(problem, {}, Determinism::kRepeatable);
+  EXPECT_EQ(feature_names(lacking(some, all)), "varlen");
+  EXPECT_EQ(lacking(all, some), 0u);
 }
 
 TEST(Bucket, AnUnknownFieldIsAnError) {

@@ -216,6 +216,70 @@ INSTANTIATE_TEST_SUITE_P(All, GoodCandidate,
                            return name;
                          });
 
+// Packed sequences, rotary positions, and bits that are the default's: with the kernels of both
+// variants where the problem has both.
+class GoodFeature : public testing::TestWithParam<std::tuple<Pass, const char*, const char*>> {
+ protected:
+  static RunnerTask task() {
+    const auto& [pass, target, feature] = GetParam();
+    RunnerTask task = small_task(pass, target);
+    const std::string name = feature;
+    task.problem.varlen = name != "rotary";
+    if (name != "varlen") task.problem.rotary_dim = 32;
+    task.problem.invariant = name == "all";
+    return task;
+  }
+};
+
+TEST_P(GoodFeature, PassesTheQuickCheck) {
+  const RunnerTask task = this->task();
+  CandidateSpec candidate;
+  candidate.id = "default";
+  candidate.schedule = default_schedule(task.problem, target_of(task));
+  expect_good(task, candidate, CheckDepth::kQuick);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GoodFeature,
+                         testing::Combine(testing::Values(Pass::kForward, Pass::kForwardTrain,
+                                                          Pass::kBackward),
+                                          testing::Values("sm_80", "sm_90a"),
+                                          testing::Values("varlen", "rotary", "all")),
+                         [](const auto& p) {
+                           std::string name = std::string(pass_name(std::get<0>(p.param))) + "_" +
+                                              std::get<1>(p.param) + "_" + std::get<2>(p.param);
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+// The wrong edge shows in a sequence that is not the first one only.
+TEST(CandidateCheck, ASequencesErrorIsFound) {
+  RunnerTask task = small_task();
+  task.problem.varlen = true;
+  const std::unique_ptr<CandidateRunner> host = open_host(task);
+  ASSERT_NE(host, nullptr);
+  const CheckReport report = check(*host, off_by_one_at_the_causal_edge(task));
+  EXPECT_EQ(report.verdict, Verdict::kWrong) << report.reason;
+  expect_reason(report.reason, "lengths ");
+}
+
+// The numbers are right, and other bits than the default's.
+TEST(CandidateCheck, OtherBitsThanTheDefaultsAreRuledOutWithInvariant) {
+  RunnerTask task = small_task();
+  const CandidateSpec changed =
+      edited(task, good_candidate(task),
+             {{"store_pair<Config::kIsAligned, Element>(out + col, o0, o1);",
+               "store_pair<Config::kIsAligned, Element>(out + col, o0 * 1.001f, o1);"}});
+  ASSERT_EQ(check(*open_host(task), changed).verdict, Verdict::kOk);
+  task.problem.invariant = true;
+  const CandidateSpec of_invariant =
+      edited(task, good_candidate(task),
+             {{"store_pair<Config::kIsAligned, Element>(out + col, o0, o1);",
+               "store_pair<Config::kIsAligned, Element>(out + col, o0 * 1.001f, o1);"}});
+  const CheckReport report = check(*open_host(task), of_invariant);
+  EXPECT_EQ(report.verdict, Verdict::kNotRepeatable) << report.reason;
+  expect_reason(report.reason, "o: other bits than the default schedule's");
+}
+
 TEST(CandidateCheck, AFixedLengthIsCheckedAsItIs) {
   RunnerTask task = small_task();
   task.problem.seq_q = task.problem.seq_k = 200;

@@ -192,6 +192,22 @@ TEST_P(CandidateTimerTest, OneThatDoesNotLoadIsReportedAndTheOthersGoOn) {
   EXPECT_EQ(told_.samples_of(1), 2u);
 }
 
+// One launch more orders the sequences, and one or two turn q and k.
+TEST_P(CandidateTimerTest, SequencesAreTimedInOneCall) {
+  task_.problem.varlen = true;
+  task_.problem.rotary_dim = 32;
+  task_.lengths = {{5, 0, 256}, {7, 3, 256}};
+  task_.sizes = sizes_of_call(task_.lengths, task_.sizes.heads, task_.sizes.kv_heads);
+  const std::vector<TimedCandidate> all = candidates(2);
+  ASSERT_TRUE(driver_.entries.count("lssar_order_sequences"));
+  const Status status = time(all, 3, 8);
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  EXPECT_TRUE(told_.failed.empty());
+  EXPECT_EQ(told_.samples.size(), 6u);
+  EXPECT_NE(driver_.order.find(sample()), std::string::npos);
+  EXPECT_EQ(driver_.open().allocations, 0);
+}
+
 TEST_P(CandidateTimerTest, NothingIsLeftOnTheDevice) {
   ASSERT_TRUE(time(candidates(2), 1, 8).ok());
   EXPECT_EQ(driver_.open().allocations, 0);

@@ -196,6 +196,30 @@ TEST(CountedTime, IsScaledByTurnsOfLoopsAndByRows) {
   EXPECT_LT(ms("lssar_backward_dq"), 4.1 * tiles);
 }
 
+// The kernel that orders sequences is one block, however many rows there are.
+TEST(CountedTime, OfSequencesIsScaledByAllOfThem) {
+  Problem problem;
+  problem.varlen = true;
+  const Target target = *target_from_name("sm_80");
+  GpuModel gpu = *gpu_model("sm_80");
+  gpu.launch_us = 0;
+  const Schedule schedule = default_schedule(problem, target);
+  const SequenceLengths run = {{512, 100}, {512, 100}};
+  SequenceLengths twice = run;
+  twice.add(512, 512);
+  twice.add(100, 100);
+  const auto ms = [&](const char* kernel, const SequenceLengths& lengths) {
+    const Sizes run_sizes = sizes_of_call(run, 64, 64), sizes = sizes_of_call(lengths, 64, 64);
+    return counted_ms({{kernel, three_and_four()}},
+                      {problem, run_sizes, problem, sizes, run, lengths}, schedule, target, gpu);
+  };
+  EXPECT_DOUBLE_EQ(ms("lssar_key_norms", twice), 2 * ms("lssar_key_norms", run));
+  EXPECT_DOUBLE_EQ(ms("lssar_order_sequences", twice), ms("lssar_order_sequences", run));
+  const double forward = ms("lssar_forward", twice) / ms("lssar_forward", run);
+  EXPECT_GT(forward, 1.5);
+  EXPECT_LT(forward, 2.1);
+}
+
 TEST(CountedTime, FindsEveryKernelThatWalksOverTiles) {
   const std::set<std::string> on_rows = {"lssar_key_norms", "lssar_backward_rows",
                                          "lssar_backward_dq_finish"};

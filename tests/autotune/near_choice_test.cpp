@@ -1,5 +1,4 @@
-// Records have no varlen, rotary positions or invariant: for a problem with one, they are near at
-// best. So are records without a window for a problem with one.
+// Records without a window, varlen, rotary positions or invariant are near to problems with one.
 #include <gtest/gtest.h>
 
 #include "autotune/model/schedule_choice.h"
@@ -60,28 +59,88 @@ TEST(NearChoice, ARecordOfTheWindowIsBetter) {
   EXPECT_EQ(chosen(-1, 4096).origin, ScheduleOrigin::kExact) << chosen(-1, 4096).reason;
 }
 
-TEST(NearChoice, VarlenIsLikewise) {
-  TuningTable table;
-  table.add(sample_record(a100()));
-  Problem problem = sample_problem();
-  problem.varlen = true;
-  const ScheduleChoice choice =
-      choose_schedule(problem, sizes_of_length(4096), Determinism::kRepeatable,
-                      *target_from_name("sm_80"), a100(), {&table});
-  EXPECT_EQ(choice.origin, ScheduleOrigin::kNearest) << choice.reason;
-  EXPECT_NE(choice.reason.find(", measured without varlen"), std::string::npos) << choice.reason;
+// The choice for a problem of the sample's sizes.
+ScheduleChoice choose_for(const Problem& problem, const TuningTable& table,
+                          const char* target = "sm_80", const Machine& machine = a100()) {
+  return choose_schedule(problem, sizes_of_length(4096), Determinism::kRepeatable,
+                         *target_from_name(target), machine, {&table});
 }
 
-TEST(NearChoice, IsOfProblemsWithMoreThanARecordHas) {
+struct FeatureCase {
+  const char* name;
+  void (*set)(Problem&);
+};
+constexpr FeatureCase kFeatureCases[] = {
+    {"varlen", [](Problem& problem) { problem.varlen = true; }},
+    {"rotary_dim", [](Problem& problem) { problem.rotary_dim = 32; }},
+    {"invariant", [](Problem& problem) { problem.invariant = true; }}};
+
+// A record of `problem` whose schedule is not the default.
+TuningRecord other_record(const Problem& problem, int64_t seq = 4096) {
+  TuningRecord record = sample_record(a100(), seq, problem);
+  if (problem.varlen) record.lengths = even_lengths(problem, record.sizes);
+  record.schedule.forward.block_rows = 32;
+  record.source_hash = *schedule_source_hash(problem, record.schedule, *target_from_name("sm_80"));
+  return record;
+}
+
+// A record without the feature is near. One with it is exact, whatever the other is, and serves no
+// problem without the feature.
+TEST(NearChoice, VarlenRotaryAndInvariantAreLikewise) {
+  for (const FeatureCase& feature : kFeatureCases) {
+    Problem problem = sample_problem();
+    feature.set(problem);
+    TuningTable table;
+    table.add(sample_record(a100()));
+    const ScheduleChoice near = choose_for(problem, table);
+    EXPECT_EQ(near.origin, ScheduleOrigin::kNearest) << near.reason;
+    EXPECT_NE(near.reason.find(std::string(", measured without ") + feature.name),
+              std::string::npos)
+        << near.reason;
+    const TuningRecord own = other_record(problem);
+    table.add(own);
+    const ScheduleChoice exact = choose_for(problem, table);
+    EXPECT_EQ(exact.origin, ScheduleOrigin::kExact) << exact.reason;
+    EXPECT_EQ(exact.schedule, own.schedule);
+    EXPECT_EQ(exact.reason.find("measured without"), std::string::npos) << exact.reason;
+    EXPECT_EQ(choose_for(sample_problem(), table).schedule, sample_record(a100()).schedule);
+    TuningTable only_own;
+    only_own.add(own);
+    EXPECT_EQ(choose_for(sample_problem(), only_own).origin, ScheduleOrigin::kDefault);
+  }
+}
+
+// Of records that lack something, the one that has varlen comes before the one with rotary
+// positions, and before nearer lengths.
+TEST(NearChoice, WhatARecordHasComesBeforeItsLengths) {
   Problem problem = sample_problem();
-  EXPECT_EQ(not_in_records(problem), "");
-  problem.invariant = true;
-  EXPECT_EQ(not_in_records(problem), "invariant");
   problem.varlen = true;
-  EXPECT_EQ(not_in_records(problem), "varlen");
-  problem = sample_problem();
-  problem.rotary_dim = 2;
-  EXPECT_EQ(not_in_records(problem), "rotary_dim");
+  Problem rotary = sample_problem();
+  rotary.rotary_dim = 32;
+  TuningTable table;
+  const TuningRecord of_varlen = other_record(problem, 2048);
+  table.add(of_varlen);
+  table.add(sample_record(a100(), 4096, rotary));
+  problem.rotary_dim = 32;
+  const ScheduleChoice choice = choose_for(problem, table);
+  EXPECT_EQ(choice.schedule, of_varlen.schedule) << choice.reason;
+  EXPECT_NE(choice.reason.find(", measured without rotary_dim"), std::string::npos)
+      << choice.reason;
+}
+
+// A schedule that would change bits is passed over, whatever its record says.
+TEST(NearChoice, OfInvariantChangesNoBits) {
+  Problem problem = sample_problem();
+  problem.invariant = true;
+  TuningRecord record = sample_record(a100());
+  record.schedule.forward.block_cols /= 2;
+  record.source_hash =
+      *schedule_source_hash(record.problem, record.schedule, *target_from_name("sm_80"));
+  TuningTable table;
+  table.add(record);
+  const ScheduleChoice choice = choose_for(problem, table);
+  EXPECT_EQ(choice.origin, ScheduleOrigin::kDefault) << choice.reason;
+  EXPECT_NE(choice.reason.find("1 not legal here"), std::string::npos) << choice.reason;
 }
 
 TEST(NearChoice, APredictionSaysSoToo) {

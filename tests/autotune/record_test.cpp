@@ -58,6 +58,25 @@ TEST(Record, EveryFieldSurvivesJson) {
   }
 }
 
+TEST(Record, HasTheLengthsOfItsSequences) {
+  Problem problem = sample_problem();
+  problem.varlen = true;
+  TuningRecord record = sample_record(h200(), 4096, problem);
+  record.lengths = even_lengths(problem, record.sizes);
+  const auto again = record_from_json(to_json(record));
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(*again, record);
+  EXPECT_TRUE(again->bucket.varlen);
+  EXPECT_FALSE(to_json(sample_record()).contains("lengths"));
+  nlohmann::json without = to_json(record);
+  without.erase("lengths");
+  EXPECT_EQ(record_from_json(without).status().code(), StatusCode::kInvalidArgument);
+  nlohmann::json other = to_json(record);
+  other["lengths"]["q"][1] = 4095;  // the longest is another one
+  EXPECT_NE(record_from_json(other).status().message().find("record: lengths"), std::string::npos)
+      << record_from_json(other).status().message();
+}
+
 TEST(Record, JsonHasNoFieldThatTheReaderDoesNotRead) {
   // Were one not read, its change would not be seen.
   const nlohmann::json original = to_json(unusual_record());

@@ -83,13 +83,23 @@ TEST_F(TuneCapi, ACallbackCancels) {
   EXPECT_EQ(origin(), LSSAR_ORIGIN_DEFAULT);
 }
 
-TEST_F(TuneCapi, ProblemsOfSequencesAreLeftOut) {
+// batch is the number of sequences, whose lengths are made up. Plans for the same sequences find
+// the result; those for one length do not.
+TEST_F(TuneCapi, ProblemsOfSequencesAreTuned) {
   open_context();
   problem_.varlen = 1;
+  problem_.invariant = 1;
+  problem_.rotary_dim = 16;
+  problem_.batch = 2;
+  problem_.heads = problem_.kv_heads = 1;
   problem_.seq_q = problem_.seq_k = 0;
   const lssar_problem* const problems[] = {&problem_};
   EXPECT_EQ(lssar_tune(context_, problems, 1, &options_), LSSAR_STATUS_OK)
       << lssar_last_error_detail();
+  EXPECT_EQ(origin(), LSSAR_ORIGIN_PREDICTED);
+  open_context();
+  EXPECT_EQ(origin(), LSSAR_ORIGIN_PREDICTED);  // of another context, through the table
+  problem_.varlen = 0;
   EXPECT_EQ(origin(), LSSAR_ORIGIN_DEFAULT);
 }
 

@@ -131,6 +131,73 @@ TEST_F(CpuTune, AWindowIsTimedForItself) {
   EXPECT_EQ(origin(-1), ScheduleOrigin::kDefault);
 }
 
+// Each feature has records of its own: plans find what a search of the very problem chose.
+TEST_F(CpuTune, SequencesRotaryPositionsAndInvariantAreTimedForThemselves) {
+  for (const char* feature : {"varlen", "rotary", "invariant"}) {
+    const std::string name = feature;
+    RunnerTask task = task_of(Pass::kForward);
+    task.problem.varlen = name == "varlen";
+    task.problem.rotary_dim = name == "rotary" ? 8 : 0;
+    task.problem.invariant = name == "invariant";
+    TuneProblem problem = {task.problem, task.sizes, task.determinism};
+    if (task.problem.varlen) {
+      problem.lengths = {{5, 0, 64, 17}, {7, 3, 96, 17}};
+      problem.sizes = sizes_of_call(problem.lengths, task.sizes.heads, task.sizes.kv_heads);
+      task.sizes = problem.sizes;
+      task.lengths = problem.lengths;
+    }
+    Result<std::unique_ptr<CandidateRunner>> runner = open_worker_runner(task, 2);
+    ASSERT_TRUE(runner.ok()) << runner.status().to_string();
+    TuneOptions options;
+    options.table_path = folder_ / name + ".jsonl";
+    options.budget = {"quick", 0, 1, 0, 0, 2, 2, 2};
+    options.parallel_compiles = 2;
+    const auto outcome = tune_with(**runner, problem, options);
+    ASSERT_TRUE(outcome.ok()) << outcome.status().to_string();
+    EXPECT_EQ(outcome->winner.evidence, Evidence::kMeasured);
+    EXPECT_GT(outcome->winner.ms, 0);
+    EXPECT_EQ(outcome->winner.lengths, problem.lengths);
+    EXPECT_GE(outcome->timed, 2) << name;
+    const ScheduleChoice choice = choice_by(options.table_path, task.problem, task.sizes);
+    EXPECT_EQ(choice.origin, ScheduleOrigin::kExact) << choice.reason;
+    EXPECT_EQ(choice.schedule, outcome->winner.schedule);
+    Problem plain = task.problem;
+    plain.varlen = plain.invariant = false;
+    plain.rotary_dim = 0;
+    EXPECT_EQ(choice_by(options.table_path, plain, task.sizes).origin, ScheduleOrigin::kDefault);
+  }
+}
+
+TEST_F(CpuTune, SequencesAreCheckedAndTimedInEveryPass) {
+  for (const Pass pass : {Pass::kForward, Pass::kForwardTrain, Pass::kBackward}) {
+    RunnerTask task = task_of(pass);
+    task.problem.varlen = task.problem.invariant = true;
+    task.problem.rotary_dim = 16;
+    const auto host = open_candidate_host(task);
+    ASSERT_TRUE(host.ok()) << host.status().to_string();
+    const CandidateSpec candidate = candidate_of(task);
+    const Result<CheckReport> checked = (*host)->check(candidate, CheckDepth::kQuick);
+    ASSERT_TRUE(checked.ok()) << checked.status().to_string();
+    EXPECT_EQ(checked->verdict, Verdict::kOk) << checked->reason;
+    EXPECT_GT(checked->error, 0);
+    const auto timed = (*host)->time({candidate}, {.rounds = 3});
+    ASSERT_TRUE(timed.ok()) << timed.status().to_string();
+    for (const double ms : (*timed)[0].samples_ms) EXPECT_GT(ms, 0);
+  }
+}
+
+TEST_F(CpuTune, NoSequencesWithWorkAreRefused) {
+  const RunnerTask task = task_of(Pass::kForward);
+  TuneProblem problem = {task.problem, {2, 2, 1, 5, 3}, task.determinism, {{5, 0}, {0, 3}}};
+  problem.problem.varlen = true;
+  const auto outcome = tune(problem, {});
+  EXPECT_EQ(outcome.status().message(),
+            "lengths = 5:0,0:3: tuning needs work to time: a sequence with at least 1 query and 1 "
+            "key");
+  problem.lengths = {{5}, {3}};
+  EXPECT_EQ(tune(problem, {}).status().code(), StatusCode::kInvalidArgument);
+}
+
 // The window is wider than other cases have keys.
 TEST_F(CpuTune, TheCheckSeesKeysThatAWindowHides) {
   RunnerTask task = task_of(Pass::kForward);
@@ -198,6 +265,25 @@ TEST(CpuTimedSizes, AreAPartOfManyHeadsAndAllOfFew) {
   EXPECT_GT(some.heads, 16);
   EXPECT_LT(multiply_adds(problem, some), multiply_adds(problem, short_heads));
   EXPECT_EQ(timed_cpu_sizes(problem, {1, 4, 4, 64, 64}, 2), (Sizes{1, 4, 4, 64, 64}));
+}
+
+// Of many sequences long and short ones remain, after heads are left out.
+TEST(CpuTimedSizes, OfSequencesAreFewerHeadsThenFewerSequences) {
+  Problem problem;
+  problem.causal = problem.varlen = true;
+  SequenceLengths many;
+  for (int64_t b = 1; b <= 64; ++b) many.add(128 * b, 128 * b);
+  Sizes sizes = sizes_of_call(many, 16, 4);
+  const SequenceLengths some = timed_cpu_lengths(problem, many, 2, &sizes);
+  EXPECT_EQ(sizes, sizes_of_call(some, 4, 1));
+  EXPECT_LT(some.count(), 64);
+  EXPECT_GE(some.count(), 2);
+  EXPECT_EQ(sizes.seq_k, 128 * 64);
+  EXPECT_LT(some.k.front(), 128 * 33);
+  const SequenceLengths few = {{5, 0, 64}, {5, 0, 64}};
+  sizes = sizes_of_call(few, 4, 4);
+  EXPECT_EQ(timed_cpu_lengths(problem, few, 2, &sizes), few);
+  EXPECT_EQ(sizes, (Sizes{3, 4, 4, 64, 64}));
 }
 
 }  // namespace

@@ -454,6 +454,16 @@ TEST(WorkerProtocol, ACandidateArrivesAsItWasSent) {
   EXPECT_EQ(line->at("source").at("steps").at(0), to_json(candidate.source->steps[0]));
 }
 
+TEST(WorkerProtocol, ATaskHasItsSequences) {
+  RunnerTask task = small_task();
+  task.problem.varlen = true;
+  task.lengths = {{5, 0, 256}, {7, 3, 256}};
+  const Result<RunnerTask> arrived = worker::decode_task(worker::encode(task));
+  ASSERT_TRUE(arrived.ok()) << arrived.status().to_string();
+  EXPECT_EQ(arrived->problem, task.problem);
+  EXPECT_EQ(arrived->lengths, task.lengths);
+}
+
 TEST(WorkerProtocol, ATextThatIsNotUtf8StillArrives) {
   CompileReport report;
   report.reason = "\xff\n\"";

@@ -301,6 +301,29 @@ TEST(CpuCommand, ReportIsOnePage) {
   EXPECT_THAT(result.out, HasSubstr("\"memories\":[\"L2\",\"memory\"]"));
 }
 
+// What it keeps for packed sequences, verify takes for others of about the same lengths.
+TEST(CpuCommand, TunesPackedSequences) {
+  LSSAR_NEEDS_CPU_DEVICE();
+  const CommandRunner command;
+  const std::string table = command.path("tuning.jsonl");
+  const std::vector<std::string> problem = {"--device",   "cpu",          "--dtype", "fp32",
+                                            "--head-dim", "16",           "--heads", "2",
+                                            "--causal",   "--rotary-dim", "8",       "--invariant"};
+  const auto run = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), problem.begin(), problem.end());
+    const CommandResult result = command.run(arguments, {"LSSAR_TUNING_TABLE=" + table});
+    EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+    return result.out;
+  };
+  const std::string tuned = run({"tune", "--lengths", "5:7,0,60,33", "--budget", "quick", "-q"});
+  EXPECT_THAT(tuned, HasSubstr("seq 64x64 slices 8 repeatable varlen rotary invariant"));
+  EXPECT_THAT(tuned, HasSubstr("measured on"));
+  const std::string verified = run({"verify", "--lengths", "57,9,3,0"});
+  EXPECT_THAT(verified, HasSubstr("schedule: tuned (exact: measured"));
+  EXPECT_THAT(verified, HasSubstr("correct: "));
+  EXPECT_THAT(run({"verify", "--seq", "60", "--batch", "4"}), HasSubstr("schedule: default ("));
+}
+
 TEST(CpuCommand, TuneListsTheSpaceOfEitherTarget) {
   LSSAR_NEEDS_CPU_DEVICE();
   const CommandRunner command;

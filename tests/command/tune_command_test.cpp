@@ -88,6 +88,38 @@ TEST_F(TuneCommand, ListsTheSpace) {
   }
 }
 
+// The problem's own rules leave only what changes no bit, and no Hopper kernel.
+TEST_F(TuneCommand, ListsTheSpaceOfFeatures) {
+  const CommandResult packed = command_.run(
+      {"tune", "--device", "virtual", "--target", "sm_90a", "--lengths", "5,0,300:301", "--list"});
+  EXPECT_EQ(packed.exit_code, 0) << packed.err;
+  EXPECT_NE(packed.out.find(" varlen "), std::string::npos) << packed.out;
+  EXPECT_NE(packed.out.find("hopper, persistent: schedule.hopper.persistent"), std::string::npos)
+      << packed.out;
+  const CommandResult invariant =
+      command_.run({"tune", "--device", "virtual", "--target", "sm_90a", "--invariant", "--list"});
+  EXPECT_EQ(invariant.exit_code, 0) << invariant.err;
+  EXPECT_NE(invariant.out.find("hopper: schedule.variant = hopper: not with problem.invariant"),
+            std::string::npos)
+      << invariant.out;
+}
+
+TEST_F(TuneCommand, RefusesSequencesThatAreNone) {
+  const auto refuse = [&](const std::vector<std::string>& more, const std::string& text) {
+    std::vector<std::string> arguments = {"tune", "--device", "virtual", "--table", "none"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    expect_refused(command_.run(arguments), 2, text);
+  };
+  refuse({"--lengths", "5,x"}, "--lengths: 'x'");
+  refuse({"--lengths", "5", "--seq", "64"}, "--lengths: given, but seq_q = 64");
+  refuse({"--lengths", "0,0"}, "seq_q = 0: tuning needs work to time");
+  refuse({"--lengths", "5:0,0:3"}, "lengths = 5:0,0:3: tuning needs work to time");
+  refuse({"--lengths", "5,7:6", "--rotary-dim", "32"}, "lengths[1] = 7:6: allowed with rotary_dim");
+  write("one.json", "[{}]");
+  refuse({"--lengths", "5", "--problems", command_.path("one.json")},
+         "--lengths: given with --problems");
+}
+
 TEST_F(TuneCommand, RefusesWhatItDoesNotKnow) {
   expect_refused(tune({"--budget", "huge"}), 2, "budget = \"huge\": allowed are");
   expect_refused(command_.run({"tune", "--determinism", "maybe"}), 2, "determinism = \"maybe\"");
@@ -103,10 +135,6 @@ TEST_F(TuneCommand, RefusesWhatItDoesNotKnow) {
                  "allowed is a JSON array of at least one problem");
   write("bad.json", "[{\"head_dim\": 64}, {\"head_dim\": 7}]");
   expect_refused(tune({"--problems", command_.path("bad.json")}), 2, "bad.json[1]: head_dim = 7");
-  write("varlen.json", "{\"varlen\": true}");
-  expect_refused(command_.run({"tune", "--device", "virtual", "--table", table, "--problem",
-                               command_.path("varlen.json")}),
-                 2, "varlen = true: not searched");
   std::filesystem::create_directory(command_.path("folder"));
   expect_refused(tune({"--budget", "quick", "--table", command_.path("folder")}), 5, "folder");
 }

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/npy.h"
+#include "reference/packed_rows.h"
 
 namespace lssar::command {
 namespace {
@@ -16,18 +17,6 @@ int64_t longest(const std::vector<int32_t>& cu_seqlens) {
   for (size_t b = 1; b < cu_seqlens.size(); ++b)
     most = std::max<int64_t>(most, cu_seqlens[b] - cu_seqlens[b - 1]);
   return most;
-}
-
-// Rows [first, end) of each head of `all`, which is [heads, total, dim].
-std::vector<float> rows(const std::vector<float>& all, int64_t heads, int64_t total, int64_t dim,
-                        int64_t first, int64_t end) {
-  std::vector<float> part;
-  if (all.empty()) return part;
-  for (int64_t head = 0; head < heads; ++head) {
-    const auto begin = all.begin() + head * total * dim;
-    part.insert(part.end(), begin + first * dim, begin + end * dim);
-  }
-  return part;
 }
 
 // The rows of a table of angles that a sequence of `keys` keys reads.
@@ -93,13 +82,21 @@ SequencesOfCall PackedSequences::call() const {
   return call;
 }
 
+SequenceLengths PackedSequences::lengths() const {
+  SequenceLengths lengths;
+  for (int64_t b = 0; b < count(); ++b) lengths.add(of_sequence(b).seq_q, of_sequence(b).seq_k);
+  return lengths;
+}
+
 AttentionInputs PackedSequences::inputs(int64_t b, const Problem& problem,
                                         const AttentionInputs& all) const {
   const auto of_q = [&](const std::vector<float>& values, int64_t dim) {
-    return rows(values, heads, cu_seqlens_q.back(), dim, cu_seqlens_q[b], cu_seqlens_q[b + 1]);
+    return rows_of_heads(values, heads, cu_seqlens_q.back(), dim, cu_seqlens_q[b],
+                         cu_seqlens_q[b + 1]);
   };
   const auto of_k = [&](const std::vector<float>& values, int64_t dim) {
-    return rows(values, kv_heads, cu_seqlens_k.back(), dim, cu_seqlens_k[b], cu_seqlens_k[b + 1]);
+    return rows_of_heads(values, kv_heads, cu_seqlens_k.back(), dim, cu_seqlens_k[b],
+                         cu_seqlens_k[b + 1]);
   };
   const int64_t keys = of_sequence(b).seq_k;
   return {of_q(all.q, problem.head_dim),
@@ -115,10 +112,12 @@ AttentionInputs PackedSequences::inputs(int64_t b, const Problem& problem,
 AttentionOutputs PackedSequences::outputs(int64_t b, const Problem& problem,
                                           const AttentionOutputs& all) const {
   const auto of_q = [&](const std::vector<float>& values, int64_t dim) {
-    return rows(values, heads, cu_seqlens_q.back(), dim, cu_seqlens_q[b], cu_seqlens_q[b + 1]);
+    return rows_of_heads(values, heads, cu_seqlens_q.back(), dim, cu_seqlens_q[b],
+                         cu_seqlens_q[b + 1]);
   };
   const auto of_k = [&](const std::vector<float>& values, int64_t dim) {
-    return rows(values, kv_heads, cu_seqlens_k.back(), dim, cu_seqlens_k[b], cu_seqlens_k[b + 1]);
+    return rows_of_heads(values, kv_heads, cu_seqlens_k.back(), dim, cu_seqlens_k[b],
+                         cu_seqlens_k[b + 1]);
   };
   AttentionOutputs part;
   part.o = of_q(all.o, problem.head_dim_v);

@@ -1,5 +1,5 @@
-// Sequences of their own lengths, packed one after another: --lengths of `lssar verify`, and
-// --cu-seqlens of `lssar run`.
+// Sequences of their own lengths, packed one after another: --lengths of `lssar verify` and
+// `lssar tune`, and --cu-seqlens of `lssar run`.
 // Threads: plain values.
 #pragma once
 
@@ -10,6 +10,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "autotune/table/sequence_lengths.h"
 #include "base/status.h"
 #include "codegen/problem.h"
 #include "runtime/sequences.h"
@@ -26,6 +27,7 @@ struct PackedSequences {
   Sizes tensors() const;               // of all rows, as one batch entry
   Sizes of_sequence(int64_t b) const;  // as a call of its own
   SequencesOfCall call() const;        // refers to this
+  SequenceLengths lengths() const;
 
   // The part of sequence b. Sinks and slopes are shared. Tables of angles have a row for each of
   // its keys, from position 0 on.

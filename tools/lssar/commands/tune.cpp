@@ -12,6 +12,7 @@
 #include "base/json_text.h"
 #include "base/output_file.h"
 #include "cache/location.h"
+#include "tools/lssar/call/sequence_lengths.h"
 #include "tools/lssar/commands/subcommands.h"
 #include "tools/lssar/commands/table_files.h"
 #include "tools/lssar/options/number_option.h"
@@ -31,6 +32,7 @@ constexpr int kShownCandidates = 5;
 
 struct TuneCommand {
   ProblemOptions problem;
+  LengthsOption lengths;
   ExecutionOptions execution;
   std::string target;
   std::string budget = "normal";
@@ -47,10 +49,21 @@ struct TuneCommand {
 // One problem, or each of --problems, in one pass or in all of them.
 Result<std::vector<TuneProblem>> list_problems(const TuneCommand& options) {
   LSSAR_ASSIGN_OR_RETURN(const Determinism determinism, parse_determinism(options.determinism));
+  if (options.lengths.is_given() && !options.problems_file.empty()) {
+    return invalid_argument(
+        "--lengths: given with --problems; allowed is one of them, because the sequences are those "
+        "of one problem");
+  }
   std::vector<TuneProblem> listed;
   if (options.problems_file.empty()) {
-    LSSAR_ASSIGN_OR_RETURN(const Problem problem, options.problem.problem());
-    listed.push_back({problem, options.problem.sizes_to_choose_by(problem), determinism});
+    LSSAR_ASSIGN_OR_RETURN(Problem problem, options.problem.problem());
+    if (options.lengths.is_given()) {
+      LSSAR_ASSIGN_OR_RETURN(const PackedSequences packed, options.lengths.sequences(problem));
+      problem.varlen = true;
+      listed.push_back({problem, packed.call().sizes, determinism, packed.lengths()});
+    } else {
+      listed.push_back({problem, options.problem.sizes_to_choose_by(problem), determinism});
+    }
   } else {
     LSSAR_ASSIGN_OR_RETURN(const std::string text,
                            read_file(options.problems_file, {.max_bytes = kMaxProblemsBytes}));
@@ -166,6 +179,7 @@ void add_tune(CLI::App& app, Action* action) {
   auto options = std::make_shared<TuneCommand>();
   CLI::App* sub = app.add_subcommand("tune", "Search for a problem's best schedule, and keep it");
   options->problem.add_to(*sub);
+  options->lengths.add_to(*sub);
   options->execution.add_to(*sub);
   const auto add = [&](const char* name, std::string& value, const char* values, const char* help) {
     return sub->add_option(name, value, help)->type_name(values)->group("Tuning");
@@ -199,8 +213,11 @@ void add_tune(CLI::App& app, Action* action) {
       "their own; the best goes into the tuning table, where plans find it. Interrupted and\n"
       "started again, a search goes on where it was. On the virtual device nothing is timed:\n"
       "counters and the cost model rank, and records say \"predicted\".\n\n"
+      "A problem with varlen is timed with the sequences of --lengths. Without them the longest\n"
+      "has 4096 tokens, and the others are evenly shorter.\n\n"
       "Example:\n"
-      "  lssar tune --head-dim 128 --seq 4096 --heads 16 --batch 4 --all-passes\n\n" +
+      "  lssar tune --head-dim 128 --seq 4096 --heads 16 --batch 4 --all-passes\n"
+      "  lssar tune --lengths 512,1024,2048,4096 --heads 16 --causal --all-passes\n\n" +
       exit_code_help());
   sub->callback([options, action] { *action = [options] { return tune_all(*options); }; });
 }
