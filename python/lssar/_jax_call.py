@@ -89,9 +89,12 @@ def set_rotary(call, cos, sin):
     call.rotary_cos, call.rotary_sin, call.rotary_positions = cos[0], sin[0], cos[2][0]
 
 
-def plan_of(frame, is_training, device_type, tensors, sizes, varlen=False, rotary_dim=0):
+def plan_of(
+    frame, is_training, device_type, tensors, sizes, varlen=False, rotary_dim=0, few_queries=False
+):
     """The prepared plan of a call. `tensors`: buffers by their names in lssar_call. `varlen`: whether
-    it is a call of sequences."""
+    it is a call of sequences. `few_queries`: whether a GPU's blocks divide the keys of few queries of
+    sequences."""
     _, dtype, (*_, head_dim) = tensors["q"]
     head_dim_v = tensors["v"][2][-1]
     causal, p = (bool(frame.scalar(b"causal", ctypes.c_int32)), frame.scalar(b"p", ctypes.c_int32))
@@ -110,7 +113,10 @@ def plan_of(frame, is_training, device_type, tensors, sizes, varlen=False, rotar
         key += (varlen, window, invariant)
     if rotary_dim:
         key += (rotary_dim, bool(frame.scalar(b"rotary_interleaved", ctypes.c_int32)))
-    plan = _plans.plan(device_type, ordinal, key)
+    few = 0
+    if few_queries and not invariant:
+        few = min(_plans.few_queries(sizes.seq_q, sizes.seq_k), 1)
+    plan = _plans.plan(device_type, ordinal, key, few)
     plan.prepare()
     return plan
 
