@@ -126,6 +126,12 @@ Status execute(Pass pass, const lssar_plan* plan, const lssar_call* call) {
                                                capi::tensors_of_call(known), workspace,
                                                known.stream);
   }
+  if (sequences.seq_new != 0) {
+    return invalid_argument(
+        fmt::format("seq_new = {}: must be 0 in a call without cu_seqlens_q, cu_seqlens_k, "
+                    "seqused_q and seqused_k",
+                    sequences.seq_new));
+  }
   sizes.range = capi::range_of_call(known.range);
   return plan->now().plan->execute(pass, sizes, capi::tensors_of_call(known), workspace,
                                    known.stream);

@@ -236,8 +236,8 @@ Result<int> num_threads_of_call(const lssar_call& call) {
 }
 
 Sequences sequences_of_call(const lssar_call& call) {
-  return {call.cu_seqlens_q, call.cu_seqlens_k, call.seqused_q,
-          call.seqused_k,    call.total_q,      call.total_k};
+  return {call.cu_seqlens_q, call.cu_seqlens_k,   call.seqused_q, call.seqused_k, call.total_q,
+          call.total_k,      call.cu_seqlens_new, call.seq_new,   call.total_new};
 }
 
 Tensors tensors_of_call(const lssar_call& call) {
@@ -261,6 +261,8 @@ Tensors tensors_of_call(const lssar_call& call) {
   tensors.rotary_sin = reinterpret_cast<DevicePtr>(call.rotary_sin);
   tensors.rotary_positions = call.rotary_positions;
   tensors.alibi_slopes = reinterpret_cast<DevicePtr>(call.alibi_slopes);
+  tensors.k_new = tensor(call.k_new);
+  tensors.v_new = tensor(call.v_new);
   return tensors;
 }
 

@@ -187,6 +187,7 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
            {{"n", number(built_in_seq_q(problem))}});
   out.line("static constexpr i64 kSeqK = $n$;", {{"n", number(built_in_seq_k(problem))}});
   out.constant("bool", "kHasLengths", boolean(problem.varlen));
+  out.constant("bool", "kAppends", boolean(takes_new_keys(problem)));
   out.constant("bool", "kIsInvariant", boolean(problem.invariant));
   out.constant("bool", "kIsCausal", boolean(problem.causal && !has_window(problem)));
   write_window_constants(out, problem);
@@ -273,6 +274,9 @@ void write_sequence_call(SourceWriter& out, const std::vector<Step>& steps, size
     out.line("lssar_device::$call$(params);", {{"call", step.call}});
   } else if (step.launch.grid_rows == GridRows::kHeads) {
     out.line("lssar_device::$call$_of_sequences(params);", {{"call", step.call}});
+  } else if (step.launch.grid_rows == GridRows::kNewKeys) {
+    out.line("lssar_device::$call$<$i$>(params);",
+             {{"call", step.call}, {"i", number(static_cast<int64_t>(i))}});
   } else if (step.launch.rotation != Rotation::kNone) {
     out.line("lssar_device::RotaryParams own;");
     out.line("if (lssar_device::enter_rotary_sequence<$i$>(own, params))",

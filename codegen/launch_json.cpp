@@ -16,6 +16,7 @@ inline constexpr EnumName<GridRows> enum_names<GridRows>[] = {
     {GridRows::kQueries, "queries"},
     {GridRows::kKeys, "keys"},
     {GridRows::kPackedQueries, "packed_queries"},
+    {GridRows::kNewKeys, "new_keys"},
     {GridRows::kHeads, "heads"},
     {GridRows::kOnce, "once"}};
 template <>

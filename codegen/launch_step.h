@@ -15,8 +15,9 @@ enum class GridRows {
   // Tiles of LaunchStep::packed_rows rows of every (batch, kv head). Each has whole queries of all
   // heads that share keys: see packed_tiles.
   kPackedQueries,
-  kHeads,  // one row for each head, for the whole batch
-  kOnce,   // one block
+  kNewKeys,  // rows of k_new and v_new of every (sequence, kv head), for problems with varlen
+  kHeads,    // one row for each head, for the whole batch
+  kOnce,     // one block
 };
 
 // The tensor of a call that a tensor map describes.

@@ -39,6 +39,8 @@ bool scales_weights(const Problem& problem);
 bool reads_sink(const Problem& problem);
 // Whether a call has the heads' slopes.
 bool reads_alibi(const Problem& problem);
+// Whether a call may bring new keys and values, which are written into k and v.
+bool takes_new_keys(const Problem& problem);
 // Whether scores are more than scaled products and a bias of the row: with a soft cap, or ALiBi.
 bool changes_scores(const Problem& problem);
 

@@ -163,6 +163,10 @@ bool reads_sink(const Problem& problem) {
 
 bool reads_alibi(const Problem& problem) { return problem.score.alibi != Alibi::kNone; }
 
+bool takes_new_keys(const Problem& problem) {
+  return problem.varlen && problem.pass == Pass::kForward;
+}
+
 bool changes_scores(const Problem& problem) {
   return problem.score.soft_cap != 0 || problem.score.alibi != Alibi::kNone;
 }

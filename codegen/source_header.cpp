@@ -22,11 +22,12 @@ constexpr const char* kHeaderEnd = "// ---- end of header\n";
 constexpr size_t kLineWidth = 100;
 
 const char* rows_name(GridRows rows) {
-  return rows == GridRows::kQueries ? "queries"
-         : rows == GridRows::kKeys  ? "keys"
-         : rows == GridRows::kHeads ? "sum of all rows"
-         : rows == GridRows::kOnce  ? "order of all sequences"
-                                    : "packed queries";
+  return rows == GridRows::kQueries   ? "queries"
+         : rows == GridRows::kKeys    ? "keys"
+         : rows == GridRows::kNewKeys ? "new keys"
+         : rows == GridRows::kHeads   ? "sum of all rows"
+         : rows == GridRows::kOnce    ? "order of all sequences"
+                                      : "packed queries";
 }
 
 void write_formula(SourceWriter& out, const Problem& problem) {

@@ -1,5 +1,6 @@
 #include "codegen/steps.h"
 
+#include <cstddef>
 #include <utility>
 
 #include "codegen/pass_needs.h"
@@ -33,6 +34,15 @@ Step order_step() {
   step.launch.rows_per_block = 1;
   step.launch.threads = lssar_constants::kSequenceThreads;
   return step;
+}
+
+// What calls of sequences have before all else.
+std::vector<Step> first_steps(const Problem& problem) {
+  std::vector<Step> steps;
+  if (problem.varlen) steps.push_back(order_step());
+  if (takes_new_keys(problem))
+    steps.push_back(row_step("lssar_append", GridRows::kNewKeys, "append_rows"));
+  return steps;
 }
 
 Step tile_step(const char* entry, GridRows rows, const Tiling& tiling, int shared_bytes,
@@ -142,7 +152,7 @@ std::vector<Step> with_rotations(const Problem& problem, const Schedule& schedul
     step.launch.rotation = what;
     return step;
   };
-  const auto first = steps.begin() + (problem.varlen ? 1 : 0);  // behind the order of sequences
+  const auto first = steps.begin() + static_cast<std::ptrdiff_t>(first_steps(problem).size());
   steps.insert(first, {rotation(Rotation::kQ, "lssar_rotate_q", GridRows::kQueries),
                        rotation(Rotation::kK, "lssar_rotate_k", GridRows::kKeys)});
   if (problem.pass != Pass::kBackward) return steps;
@@ -163,8 +173,7 @@ std::vector<Step> decode_steps(const Problem& problem, const Schedule& schedule)
   outputs.launch.rows_per_block = 1;
   outputs.launch.shared_bytes = decode_outputs_shared_bytes(problem);
   outputs.shared_bytes = "DecodeOutputShape::kSharedBytes";
-  std::vector<Step> steps;
-  if (problem.varlen) steps.push_back(order_step());
+  std::vector<Step> steps = first_steps(problem);
   steps.insert(steps.end(),
                {of_chunks("lssar_decode_scores", forward_shared_bytes(problem, schedule),
                           "decode_scores", "ForwardShape"),
@@ -177,8 +186,7 @@ std::vector<Step> decode_steps(const Problem& problem, const Schedule& schedule)
 // The steps after q and k have been rotated.
 std::vector<Step> attention_steps(const Problem& problem, const Schedule& schedule) {
   if (divides_keys(problem, schedule)) return decode_steps(problem, schedule);
-  std::vector<Step> steps;
-  if (problem.varlen) steps.push_back(order_step());
+  std::vector<Step> steps = first_steps(problem);
   steps.push_back(row_step("lssar_key_norms", GridRows::kKeys, "key_norms"));
   if (problem.pass != Pass::kBackward && schedule.variant == Variant::kHopper) {
     steps.push_back(hopper_forward_step(problem, schedule));
@@ -229,6 +237,7 @@ std::vector<std::string> template_roots(const Problem& problem, const Schedule& 
       "templates/kernels/key_norms.cuh"};
   const bool is_decode = divides_keys(problem, schedule);
   if (problem.varlen) roots.push_back("templates/kernels/order_sequences.cuh");
+  if (takes_new_keys(problem)) roots.push_back("templates/decode/append.cuh");
   if (problem.rotary_dim != 0 && !is_decode)
     roots.push_back(problem.varlen ? "templates/kernels/rotate_sequences.cuh"
                                    : "templates/kernels/rotate.cuh");

@@ -32,9 +32,11 @@ Tensor contiguous_tensor(DevicePtr data, int64_t heads, int64_t length, int64_t 
 //   weighted-sum   q, k, v, row_stats -> row_stats (planes 1 and 2; with is_general all), partial_o
 // With reads_sink a pass also reads sink, and the backward writes grad_sink. With rotary_dim every
 // pass also reads rotary_cos and rotary_sin; q, k and their gradients are those before rotation.
-// forward also writes row_stats where it is not 0. The others are ignored.
+// forward also writes row_stats where it is not 0. With new keys it reads k_new and v_new, and
+// writes them into k and v first. The others are ignored.
 struct Tensors {
   Tensor q, k, v, o;
+  Tensor k_new, v_new;
   Tensor grad_o, grad_q, grad_k, grad_v;
   DevicePtr saved_o = 0, saved_stats = 0, saved_x = 0;  // contiguous, sized by saved_bytes()
   DevicePtr row_stats = 0;  // same layout as saved_stats
@@ -48,11 +50,13 @@ struct Tensors {
 };
 
 // The shapes of a call's tensors: [batch_q, heads, rows_q, dim] of queries and what is like them,
-// [batch_k, kv_heads, rows_k, dim] of keys and values.
+// [batch_k, kv_heads, rows_k, dim] of keys and values, [batch_new, kv_heads, rows_new, dim] of new
+// ones.
 struct TensorShapes {
   int64_t batch_q = 0, heads = 0, rows_q = 0;
   int64_t batch_k = 0, kv_heads = 0, rows_k = 0;
   int64_t positions = 0;  // rows that the call reads of tables of angles
+  int64_t batch_new = 0, rows_new = 0;  // of new keys; rows_new 0: the call has none
 };
 inline TensorShapes shapes_of(const Sizes& sizes) {
   return {sizes.batch,    sizes.heads, sizes.seq_q, sizes.batch,

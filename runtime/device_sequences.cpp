@@ -69,6 +69,8 @@ SequenceLaunch sequence_launch(const LaunchStep& step, const Sizes& sizes) {
       return {kv_heads, std::max(step.packed_rows / group, 1),
               static_cast<int>(packed_tiles(1, group, step.packed_rows)), 0};
     }
+    case GridRows::kNewKeys:
+      return {kv_heads, step.rows_per_block, 1, 2};
     case GridRows::kHeads:
     case GridRows::kOnce:
       break;
@@ -77,11 +79,13 @@ SequenceLaunch sequence_launch(const LaunchStep& step, const Sizes& sizes) {
 }
 
 // At least the blocks that the launch needs, whatever the lengths are.
-__int128 most_blocks(const SequenceLaunch& launch, const Sizes& sizes, const TensorShapes& shapes) {
-  const bool of_keys = launch.of_keys != 0;
-  const int64_t most = of_keys ? sizes.seq_k : sizes.seq_q;
-  const __int128 total = of_keys ? static_cast<__int128>(shapes.batch_k) * shapes.rows_k
-                                 : static_cast<__int128>(shapes.batch_q) * shapes.rows_q;
+__int128 most_blocks(const SequenceLaunch& launch, const Sizes& sizes, const TensorShapes& shapes,
+                     int64_t seq_new) {
+  const int64_t lengths[] = {sizes.seq_q, sizes.seq_k, seq_new};
+  const int64_t batches[] = {shapes.batch_q, shapes.batch_k, shapes.batch_new};
+  const int64_t rows[] = {shapes.rows_q, shapes.rows_k, shapes.rows_new};
+  const int64_t most = lengths[launch.of_keys];
+  const __int128 total = static_cast<__int128>(batches[launch.of_keys]) * rows[launch.of_keys];
   const __int128 of_longest =
       static_cast<__int128>(sizes.batch) * ((most + launch.rows - 1) / launch.rows);
   // Every sequence may have a tile that is not full.
@@ -187,6 +191,14 @@ class DeviceSequences {
     params_.seqused_k = sequences.seqused_k;
     params_.total_q = sequences.total_q;
     params_.total_k = sequences.total_k;
+    if (sequences.seq_new != 0) {
+      params_.k_new = tensor_ref(call_.tensors.k_new);
+      params_.v_new = tensor_ref(call_.tensors.v_new);
+      params_.k_cache = tensor_ref(call_.tensors.k);
+      params_.cu_seqlens_new = sequences.cu_seqlens_new;
+      params_.seq_new = sequences.seq_new;
+      params_.total_new = sequences.total_new;
+    }
     params_.num_sequences = table(tables.num_sequences);
     params_.buckets = table(tables.buckets);
     params_.order = table(tables.order);
@@ -196,7 +208,7 @@ class DeviceSequences {
   Result<uint32_t> blocks_of(const LaunchStep& step, const SequenceLaunch& launch) const {
     if (step.grid_rows == GridRows::kOnce) return uint32_t{1};
     if (step.grid_rows == GridRows::kHeads) return static_cast<uint32_t>(call_.sizes.heads);
-    const __int128 blocks = most_blocks(launch, call_.sizes, shapes_);
+    const __int128 blocks = most_blocks(launch, call_.sizes, shapes_, call_.sequences.seq_new);
     if (blocks <= std::numeric_limits<int32_t>::max()) return static_cast<uint32_t>(blocks);
     return invalid_argument(fmt::format(
         "sizes: {} sequences may have {} blocks of {} rows in all; allowed are 2^31 - 1",

@@ -14,11 +14,6 @@
 namespace lssar {
 namespace {
 
-lssar_device::TensorRef tensor_ref(const Tensor& tensor) {
-  return {reinterpret_cast<void*>(tensor.data), tensor.batch_stride, tensor.head_stride,
-          tensor.row_stride};
-}
-
 // The encoded maps of all steps that run, in order.
 class CallMaps {
  public:
@@ -62,6 +57,8 @@ int64_t slice_rows(const LaunchStep& step, const Sizes& sizes) {
     case GridRows::kPackedQueries:
       return packed_tiles(sizes.seq_q, sizes.heads / sizes.kv_heads, step.packed_rows) *
              step.packed_rows;
+    case GridRows::kNewKeys:  // only in calls of sequences
+      return 0;
     case GridRows::kHeads:
     case GridRows::kOnce:
       return 1;
@@ -87,6 +84,11 @@ LaunchConfig SliceTurns::part(const LaunchStep& step, LaunchConfig whole, int64_
   whole.first_block = static_cast<uint32_t>(blocks_of_slice * first);
   whole.grid[0] = static_cast<uint32_t>(blocks_of_slice * count);
   return whole;
+}
+
+lssar_device::TensorRef tensor_ref(const Tensor& tensor) {
+  return {reinterpret_cast<void*>(tensor.data), tensor.batch_stride, tensor.head_stride,
+          tensor.row_stride};
 }
 
 lssar_device::AttentionParams attention_params(const CheckedCall& call) {

@@ -16,6 +16,7 @@
 
 namespace lssar {
 
+lssar_device::TensorRef tensor_ref(const Tensor& tensor);
 lssar_device::AttentionParams attention_params(const CheckedCall& call);
 
 // The call's tensors as kernels after the rotations see them: q and k are in the workspace,

@@ -145,10 +145,20 @@ Operands list_operands(const Problem& problem, const TensorShapes& shapes, const
   const auto of_keys = [&](const char* name, const Tensor& t, int64_t dim, bool written) {
     return strided(name, t, shapes.batch_k, shapes.kv_heads, shapes.rows_k, dim, problem, written);
   };
+  const auto of_new_keys = [&](const char* name, const Tensor& t, int64_t dim) {
+    return strided(name, t, shapes.batch_new, shapes.kv_heads, shapes.rows_new, dim, problem,
+                   false);
+  };
+  const bool appends = shapes.rows_new != 0;
   Operands list;
   list.add(of_queries("q", tensors.q, problem.head_dim, false));
-  list.add(of_keys("k", tensors.k, problem.head_dim, false));
-  if (problem.pass != Pass::kRowSums) list.add(of_keys("v", tensors.v, problem.head_dim_v, false));
+  list.add(of_keys("k", tensors.k, problem.head_dim, appends));
+  if (problem.pass != Pass::kRowSums)
+    list.add(of_keys("v", tensors.v, problem.head_dim_v, appends));
+  if (appends) {
+    list.add(of_new_keys("k_new", tensors.k_new, problem.head_dim));
+    list.add(of_new_keys("v_new", tensors.v_new, problem.head_dim_v));
+  }
   if (problem.pass == Pass::kWeightedSum)
     list.add(bytes_at("partial_o", tensors.partial_o, saved.partial_o, true));
   if (is_of_range(problem.pass) || (problem.pass == Pass::kForward && tensors.row_stats != 0))

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <limits>
 #include <numeric>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -34,7 +36,7 @@ Rows rows_of(int64_t b, const int32_t* cu_seqlens, const int32_t* used, int64_t 
   return used == nullptr ? all : Rows{all.batch, all.first, used[b]};
 }
 
-// What check_sequences checks of queries or keys; `which` is "q" or "k".
+// What check_sequences checks of queries, keys or new keys; `which` is "q", "k" or "new".
 Status check_lengths(const char* which, int64_t batch, int64_t most, int64_t total,
                      const int32_t* cu_seqlens, const int32_t* used) {
   const auto refuse = [&](const char* name, int64_t b, int64_t value, int64_t low, int64_t high,
@@ -50,9 +52,10 @@ Status check_lengths(const char* which, int64_t batch, int64_t most, int64_t tot
       const int64_t end = cu_seqlens[b + 1];
       if (end < low || end > high) {
         return refuse("cu_seqlens", b + 1, end, low, high,
-                      fmt::format(", because the sequence begins at {}, sizes.seq_{} is {} and "
+                      fmt::format(", because the sequence begins at {}, {}seq_{} is {} and "
                                   "total_{} is {}",
-                                  low, which, most, which, total));
+                                  low, which == std::string_view("new") ? "" : "sizes.", which,
+                                  most, which, total));
       }
     }
   }
@@ -76,6 +79,21 @@ Status check_positions(const Sizes& sizes, const Sequences& sequences) {
           "sequence {} has {} queries and {} keys: allowed with rotary_dim are 0 to {} queries, "
           "because query i stands at position i + keys - queries",
           b, queries, keys, keys));
+    }
+  }
+  return {};
+}
+
+Status check_room(const Sizes& sizes, const Sequences& sequences) {
+  for (int64_t b = 0; b < sizes.batch; ++b) {
+    const int64_t added = rows_of(b, sequences.cu_seqlens_new, nullptr, sequences.seq_new).length;
+    const int64_t keys =
+        rows_of(b, sequences.cu_seqlens_k, sequences.seqused_k, sizes.seq_k).length;
+    if (added > keys) {
+      return invalid_argument(
+          fmt::format("sequence {} has {} new keys and {} keys: allowed are 0 to {} new keys, "
+                      "because they are among its keys, the last ones",
+                      b, added, keys, keys));
     }
   }
   return {};
@@ -137,6 +155,7 @@ class HostSequences {
   Status run() {
     LSSAR_RETURN_IF_ERROR(check_workspace());
     LSSAR_RETURN_IF_ERROR(check_blocks());
+    append();
     if (batch_ != 0) LSSAR_RETURN_IF_ERROR(launch_together());
     add_sinks();
     return {};
@@ -231,6 +250,33 @@ class HostSequences {
       }
     }
     return {};
+  }
+
+  // Writes new keys and values over the last rows of each sequence.
+  void append() const {
+    if (call_.sequences.seq_new == 0) return;
+    const Tensors& tensors = call_.tensors;
+    append(tensors.k, tensors.k_new, call_.problem.head_dim);
+    append(tensors.v, tensors.v_new, call_.problem.head_dim_v);
+  }
+  void append(const Tensor& cache, const Tensor& added, int dim) const {
+    const Sequences& s = call_.sequences;
+    const int bytes = dtype_bytes(call_.problem.dtype);
+    const auto at = [&](const Tensor& tensor, const Rows& rows, int64_t head, int64_t row) {
+      return part_of(tensor, {rows.batch, rows.first + row, 0}, bytes).data +
+             static_cast<DevicePtr>(head * tensor.head_stride * bytes);
+    };
+    for (int64_t b = 0; b < call_.sizes.batch; ++b) {
+      const Rows to = rows_of(b, s.cu_seqlens_k, s.seqused_k, call_.sizes.seq_k);
+      const Rows from = rows_of(b, s.cu_seqlens_new, nullptr, s.seq_new);
+      for (int64_t head = 0; head < call_.sizes.kv_heads; ++head) {
+        for (int64_t row = 0; row < from.length; ++row) {
+          std::memcpy(reinterpret_cast<void*>(at(cache, to, head, to.length - from.length + row)),
+                      reinterpret_cast<const void*>(at(added, from, head, row)),
+                      static_cast<size_t>(dim) * bytes);
+        }
+      }
+    }
   }
 
   Status launch_together() const {
@@ -344,6 +390,9 @@ TensorShapes shapes_of(const Sizes& sizes, const Sequences& sequences) {
     shapes.batch_k = 1;
     shapes.rows_k = sequences.total_k;
   }
+  const bool packs_new = sequences.cu_seqlens_new != nullptr && sequences.seq_new != 0;
+  shapes.batch_new = packs_new ? 1 : sizes.batch;
+  shapes.rows_new = packs_new ? sequences.total_new : sequences.seq_new;
   return shapes;
 }
 
@@ -364,6 +413,7 @@ void add_lengths(const Sizes& sizes, const Sequences& sequences, Operands& opera
   add("cu_seqlens_k", sequences.cu_seqlens_k, sizes.batch + 1);
   add("seqused_q", sequences.seqused_q, sizes.batch);
   add("seqused_k", sequences.seqused_k, sizes.batch);
+  if (sequences.seq_new != 0) add("cu_seqlens_new", sequences.cu_seqlens_new, sizes.batch + 1);
   operands.add(workspace);
 }
 
@@ -383,11 +433,26 @@ Status check_totals(const Sequences& sequences) {
   return sequences.cu_seqlens_k == nullptr ? Status() : check_total("k", sequences.total_k);
 }
 
+Status check_new_keys(const Problem& problem, const Sequences& sequences) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  const int64_t most = takes_new_keys(problem) ? kMost : 0;
+  if (sequences.seq_new < 0 || sequences.seq_new > most) {
+    return invalid_argument(fmt::format("seq_new = {}: allowed with pass {} are 0 to {}",
+                                        sequences.seq_new, pass_name(problem.pass), most));
+  }
+  return sequences.cu_seqlens_new == nullptr ? Status() : check_total("new", sequences.total_new);
+}
+
 Status check_sequences(const Problem& problem, const Sizes& sizes, const Sequences& sequences) {
   LSSAR_RETURN_IF_ERROR(check_lengths("q", sizes.batch, sizes.seq_q, sequences.total_q,
                                       sequences.cu_seqlens_q, sequences.seqused_q));
   LSSAR_RETURN_IF_ERROR(check_lengths("k", sizes.batch, sizes.seq_k, sequences.total_k,
                                       sequences.cu_seqlens_k, sequences.seqused_k));
+  if (sequences.seq_new != 0) {
+    LSSAR_RETURN_IF_ERROR(check_lengths("new", sizes.batch, sequences.seq_new, sequences.total_new,
+                                        sequences.cu_seqlens_new, nullptr));
+    LSSAR_RETURN_IF_ERROR(check_room(sizes, sequences));
+  }
   return problem.rotary_dim == 0 ? Status() : check_positions(sizes, sequences);
 }
 

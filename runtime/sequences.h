@@ -35,6 +35,13 @@ struct Sequences {
   const int32_t* seqused_k = nullptr;
   int64_t total_q = 0;  // rows of packed tensors; read only with cu_seqlens_q
   int64_t total_k = 0;
+
+  // New keys and values, which a forward writes over the last rows of each sequence's k and v. A
+  // sequence has at most seq_new; 0: none has any. With cu_seqlens_new they are packed in total_new
+  // rows. Without it each sequence has seq_new.
+  const int32_t* cu_seqlens_new = nullptr;  // [batch + 1]
+  int64_t seq_new = 0;
+  int64_t total_new = 0;
 };
 
 // Whether the call has sequences.
@@ -54,13 +61,16 @@ bool host_reads_lengths(const Device& device);
 
 // kInvalidArgument names the first entry that is negative, beyond the tensor, below the entry
 // before it, or makes a sequence too long; with rotary positions also the first sequence with more
-// queries than keys. REQUIRES: check_sizes, check_totals and host_reads_lengths.
+// queries than keys; and the first sequence with more new keys than keys. REQUIRES: check_sizes,
+// check_totals, check_new_keys and host_reads_lengths.
 Status check_sequences(const Problem& problem, const Sizes& sizes, const Sequences& sequences);
 
 // kInvalidArgument: a number of rows below 0 or above 2^31 - 1. `which` is "q" or "k".
 Status check_total(const char* which, int64_t total);
 // The same of packed tensors.
 Status check_totals(const Sequences& sequences);
+// kInvalidArgument: seq_new out of its range, which is 0 but for a forward; a bad total_new.
+Status check_new_keys(const Problem& problem, const Sequences& sequences);
 
 // Bytes of workspace that suffice for every call of these sizes with `total_q` queries and
 // `total_k` keys in all.

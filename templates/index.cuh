@@ -2,6 +2,7 @@
 // test that compiles all templates as they are, for every target (nvcc -cubin -I. -x cu this file).
 #pragma once
 
+#include "templates/decode/append.cuh"
 #include "templates/decode/outputs.cuh"
 #include "templates/decode/values.cuh"
 #include "templates/kernels/backward_dkdv.cuh"
@@ -50,7 +51,7 @@ struct SampleConfig : SampleFunctions {
   static constexpr int kHeadDimVPadded = 48;
   static constexpr i64 kSeqQ = 0;
   static constexpr i64 kSeqK = 0;
-  static constexpr bool kHasLengths = false, kIsInvariant = false;
+  static constexpr bool kHasLengths = false, kAppends = false, kIsInvariant = false;
   static constexpr bool kIsCausal = true, kHasWindow = false;
   static constexpr int kPower = 3;
   static constexpr float kOffset = 1.0f;
@@ -318,6 +319,20 @@ extern "C" __global__ void __launch_bounds__(64)
   __shared__ lssar_device::AttentionParams own;
   if (lssar_device::enter_sequence<SampleDecode<SampleSequences>, 1, false, true>(own, params))
     run_decode<SampleSequences>(own);
+}
+
+struct SampleAppend : lssar_device::SampleSequences {
+  static constexpr bool kAppends = true;
+};
+struct SampleUnalignedAppend : lssar_device::SampleFloat {
+  static constexpr bool kHasLengths = true, kAppends = true;
+};
+
+extern "C" __global__ void __launch_bounds__(512)
+    lssar_index_append(const LSSAR_GRID_CONSTANT lssar_device::SequencesParams params) {
+  lssar_device::order_sequences<SampleAppend>(params);
+  lssar_device::append_rows<SampleAppend, 1>(params);
+  lssar_device::append_rows<SampleUnalignedAppend, 1>(params);
 }
 
 extern "C" __global__ void __launch_bounds__(64)

@@ -192,7 +192,7 @@ def check_varlen(device):
 
 
 def check_kv_cache(device):
-    """A token at a time beside one prefill."""
+    """A token at a time beside one prefill. On a GPU also a cache that has no room for a token."""
     import torch
     import lssar
 
@@ -206,6 +206,16 @@ def check_kv_cache(device):
         counts = torch.full((q.shape[0],), at, dtype=torch.int32, device=device)
         o = lssar.attention_with_kv_cache(q[:, new], *room, k[:, new], v[:, new], counts, causal=True)
         expect(f"row {at}", o, truth[:, new], TOLERANCE["o"])
+    for name, cache, x in zip(("keys", "values"), room, (k, v)):
+        expect_same(f"{name} in the cache", cache[:, :70], x)
+    if device != "cuda":
+        return
+    before = [x.clone() for x in room]
+    counts[0] = room[0].shape[1]
+    o = lssar.attention_with_kv_cache(q[:, new], *room, k[:, new], v[:, new], counts)
+    expect_same("o of a bad length", o, torch.zeros_like(o))
+    for cache, x in zip(room, before):
+        expect_same("a cache after a bad length", cache, x)
 
 
 def check_compile(device):

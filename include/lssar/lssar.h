@@ -462,6 +462,7 @@ typedef struct lssar_range {
  *   grad_sink           like sink                                           w
  *   rotary_cos, _sin    [rotary_positions, rotary_dim / 2]   r      r       r
  *   alibi_slopes        float32 [heads], with score's alibi  r      r       r      r      r
+ *   k_new, v_new        see "New keys"                       r
  *
  * The backward needs the q, k, v, sink of its forward_train, and o and what else that wrote. Both
  * use one plan, or two of the same problem with the same saved sizes. Gradients are overwritten,
@@ -502,6 +503,11 @@ typedef struct lssar_call {
    * the score of query i and key j, pos = i + seq_k - seq_q; with varlen, in their own sequence.
    * Slopes have no gradient; the backward needs those of its forward_train. */
   const float* alibi_slopes;
+  /* New keys and values of a forward with problem.varlen: see "New keys". */
+  lssar_tensor k_new, v_new;
+  int64_t seq_new; /* 0: there are none */
+  const int32_t* cu_seqlens_new;
+  int64_t total_new;
 } lssar_call;
 
 /* Each enqueues one pass on call->stream. Capture-safe (convention 10). If a check fails (every
@@ -543,6 +549,19 @@ LSSAR_API lssar_status lssar_execute_backward(const lssar_plan* plan,
  * this. A GPU reads the arrays when the call runs; if an entry breaks this, nothing is computed,
  * and no other memory is touched. Row sums and weighted sums take no sequences, and `range` is
  * ignored. A row's bits do not depend on the other sequences, unless dq_mode is atomic. */
+
+/* New keys: a forward of sequences may bring keys and values that k and v, say caches, do not hold
+ * yet. It writes them over the last rows of each sequence's k and v, and then attends to all. So
+ * seqused_k, or cu_seqlens_k, counts them. k and v are then written tensors (convention 5).
+ *
+ *   k_new, v_new               [batch, kv_heads, seq_new, head_dim or head_dim_v], strides of their
+ *                              own: seq_new of each sequence
+ *   cu_seqlens_new [batch + 1] NULL, or k_new and v_new are packed: [1, kv_heads, total_new, dim],
+ *                              and rows cu_seqlens_new[b] to cu_seqlens_new[b + 1] - 1 are those of
+ *                              sequence b, at most seq_new
+ *
+ * The array is in memory of the device. A bad entry, and more new keys than a sequence has keys,
+ * are what bad lengths are. With rotary_dim k holds keys before the rotation, and k_new does too. */
 
 /* Keys in ranges: the forward's two passes one by one, with errors as above, so that keys may be
  * split over GPUs (context parallelism), calls (ring attention) or streams (few queries, many

@@ -6,9 +6,9 @@ from typing import Optional, Tuple, Union
 
 import torch
 
-from . import _rotary, _rules
+from . import _op, _rotary, _rules
 from ._varlen import check_lengths, check_tensors
-from ._varlen_op import Lengths, Options, attend, plain_rows
+from ._varlen_op import Lengths, Options, append_and_attend, attend, plain_rows
 
 
 @torch.no_grad()
@@ -40,10 +40,11 @@ def attention_with_kv_cache(
         q: [batch, length, heads, d].
         k_cache, v_cache: [batch, room, kv_heads, d] and [batch, room, kv_heads, dv].
         k, v: [batch, new, kv_heads, d] and [batch, new, kv_heads, dv]: written into the caches behind
-            the keys they hold, before the attention. None: nothing is added.
+            the keys they hold, before the attention, by the same call. None: nothing is added.
         cache_seqlens: how many keys each batch entry has in its cache, those of k not counted:
             [batch], int32, or one number for all. None: `room`, or 0 if k is given. A tensor on a
-            GPU is not checked here, because the look would wait: with a bad length o is all 0.
+            GPU is not checked here, because the look would wait: with a bad length o is all 0, and
+            the caches stay as they are.
         causal: the last query sees all keys of its entry, and each query before it one less.
         p, offset, score, sink, window_size, window_sinks, prefix, chunk, invariant: as for
             lssar.attention.
@@ -67,20 +68,26 @@ def attention_with_kv_cache(
     if rotary_cos is not None or rotary_sin is not None or rotary_interleaved is not False:
         rotary = (rotary_cos, rotary_sin, rotary_interleaved)
         _rotary.check(*rotary, q)
-        _rotary.check_room(rotary_cos, max(room, q.shape[1]))
+        _rules.check_rotary_room(rotary_cos.shape[0], max(room, q.shape[1]))
         q, k = _rotated(q, k, used, rotary)
     if batch == 0:
         return q.new_empty((*q.shape[:-1], v_cache.shape[-1]))
-    if k is not None:
-        _append(k_cache, v_cache, k, v, used)
-        used = used + k.shape[1]
-    lengths = Lengths(
-        batch, q.shape[1], room, None, None, None, used, alibi_slopes=alibi_slopes
-    )
     options = options._replace(offset=float(offset))
-    return attend(
-        plain_rows(q), k_cache, v_cache, lengths, options, sink, "attention_with_kv_cache"
-    )
+    q = plain_rows(q)
+    is_appended = k is not None and _is_plain(q, k_cache, v_cache, k, v, sink, alibi_slopes)
+    if k is not None and not is_appended:
+        _append(k_cache, v_cache, k, v, used)
+    after = used if k is None else used + k.shape[1]
+    lengths = Lengths(batch, q.shape[1], room, None, None, None, after, alibi_slopes=alibi_slopes)
+    if is_appended:
+        return append_and_attend(q, k_cache, v_cache, k, v, lengths, options, sink)
+    return attend(q, k_cache, v_cache, lengths, options, sink, "attention_with_kv_cache")
+
+
+def _is_plain(q, k_cache, v_cache, k, v, sink, alibi_slopes):
+    """Whether the library's call may write the caches. torch.compile and the like see operators."""
+    is_plain_call = _op.is_plain_call
+    return is_plain_call(q, k_cache, v_cache, sink) and is_plain_call(k, k, v, alibi_slopes)
 
 
 def _rotated(q, k, used, rotary):
@@ -117,11 +124,7 @@ def _cache_lengths(q, k, v, k_cache, v_cache, cache_seqlens):
     if cache_seqlens is None:
         cache_seqlens = 0 if k is not None else room
     if isinstance(cache_seqlens, int) and not isinstance(cache_seqlens, bool):
-        if not 0 <= cache_seqlens <= room - new:
-            raise ValueError(
-                f"cache_seqlens: {cache_seqlens}; must be from 0 to {room - new}, because the caches "
-                f"have room for {room} keys and {new} are added"
-            )
+        _rules.check_cache_length(cache_seqlens, room, new)
         used = torch.full((batch,), cache_seqlens, dtype=torch.int32, device=q.device)
     else:
         check_lengths("cache_seqlens", cache_seqlens, batch, q)

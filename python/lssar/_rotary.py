@@ -144,14 +144,6 @@ def rotated_inputs(q, k, cos, sin, interleaved):
     return q, rotated(k, cos[:last], sin[:last], interleaved)
 
 
-def check_room(cos, rows):
-    if cos.shape[0] < rows:
-        raise ValueError(
-            f"rotary_cos: {cos.shape[0]} positions; must be at least {rows}, the caches' room and the "
-            "length of q"
-        )
-
-
 def rotated_at(x, positions, cos, sin, interleaved):
     """x, [batch, rows, heads, dim], at positions [batch, rows]. One below 0 is turned the other way;
     one beyond the tables, which only a wrong length of a cache gives, is turned by something."""

@@ -280,6 +280,23 @@ def check_rotary_sequences(positions, max_k):
         )
 
 
+def check_rotary_room(positions, rows):
+    if positions < rows:
+        raise ValueError(
+            f"rotary_cos: {positions} positions; must be at least {rows}, the caches' room and the "
+            "length of q"
+        )
+
+
+def check_cache_length(length, room, new):
+    """`length`: how many keys each cache holds before `new` ones are added."""
+    if not 0 <= length <= room - new:
+        raise ValueError(
+            f"cache_seqlens: {length}; must be from 0 to {room - new}, because the caches "
+            f"have room for {room} keys and {new} are added"
+        )
+
+
 def check_rank(name, shape, layout="bhld"):
     if len(shape) != 4:
         raise ValueError(f"{name}: shape {tuple(shape)}; must be {LAYOUTS[layout]}")

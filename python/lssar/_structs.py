@@ -173,6 +173,11 @@ class Call(ctypes.Structure):
         ("rotary_sin", ctypes.c_void_p),
         ("rotary_positions", ctypes.c_int64),
         ("alibi_slopes", ctypes.c_void_p),
+        ("k_new", Tensor),
+        ("v_new", Tensor),
+        ("seq_new", ctypes.c_int64),
+        ("cu_seqlens_new", ctypes.c_void_p),
+        ("total_new", ctypes.c_int64),
     ]
 
 

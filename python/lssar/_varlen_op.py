@@ -69,6 +69,7 @@ _CALL = _structs.packer(
     *("num_threads", "sink", "grad_sink"),
     *("cu_seqlens_q", "cu_seqlens_k", "seqused_q", "seqused_k", "total_q", "total_k"),
     *("rotary_cos", "rotary_sin", "rotary_positions", "alibi_slopes"),
+    *("k_new.data", "k_new.strides", "v_new.data", "v_new.strides", "seq_new"),
 )
 
 
@@ -162,6 +163,8 @@ def _run(name, q, k, v, lengths, options, sink, saved=None, **more):
         *(_address(x) for x in rotary),
         0 if lengths.cos is None else lengths.cos.shape[0],
         _address(slopes),
+        *(f(more.get(name)) for name in ("k_new", "v_new") for f in (_address, _strides)),
+        more["k_new"].shape[1] if "k_new" in more else 0,
     )
     # The other calls have no max_seqlen_*, which check_sequences names.
     check = _plans.check_sequences if lengths.cu_q is not None else library().check
@@ -187,12 +190,15 @@ def _new_gradient(x, has_holes):
     return torch.zeros_like(x) if has_holes else torch.empty_like(x)
 
 
-def _forward(name, q, k, v, lengths, options, sink):
-    """o, and what the forward for training saves."""
+def _forward(name, q, k, v, lengths, options, sink, **new):
+    """o, and what the forward for training saves. `new`: k_new and v_new, which the call writes into k
+    and v, or nothing."""
     q, k, v, sink = _with_plain_rows(q, k, v, sink)
     holes = lengths.leave_rows(q, lengths.cu_q, lengths.used_q)
+    # A GPU computes nothing if a length is bad.
+    holes = holes or (q.device.type != "cpu" and lengths.are_given())
     o = _new(q, (*q.shape[:-1], v.shape[-1]), holes)
-    return o, _run(name, q, k, v, lengths, options, sink, o=o)
+    return o, _run(name, q, k, v, lengths, options, sink, o=o, **new)
 
 
 def _backward(grad_o, q, k, v, o, saved, lengths, options, sink):
@@ -318,6 +324,21 @@ def _define_operators():
 
 
 _by_operator, _backward_operator = _define_operators() if _op.HAS_OPERATORS else (None, None)
+
+
+def append_and_attend(q, k, v, k_new, v_new, lengths, options, sink):
+    """Writes k_new and v_new, [batch, new, kv_heads, dim], over the last keys of each entry of k and v,
+    and attends to all, in one call. No gradient. REQUIRES: _op.is_plain_call of all tensors."""
+    new = {"k_new": plain_rows(k_new), "v_new": plain_rows(v_new)}
+    o = _forward("forward", q, k, v, lengths, options, sink, **new)[0]
+    for x in (k, v):
+        if not x.is_inference():
+            _increment_version(x)
+    return o
+
+
+# Tells autograd that a tensor was written. torch has it from 2.1 on.
+_increment_version = getattr(torch.autograd.graph, "increment_version", lambda x: None)
 
 
 def attend(q, k, v, lengths, options, sink, name):

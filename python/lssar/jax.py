@@ -16,11 +16,12 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 
-from . import _jax_call, _jax_varlen, _plans, _rules, _structs
+from . import _jax_call, _jax_kv_cache, _jax_varlen, _plans, _rules, _structs
+from ._jax_kv_cache import attention_with_kv_cache
 from ._jax_varlen import varlen_attention
 from ._library import library
 
-__all__ = ["EXPORT_CHECKS", "attention", "varlen_attention"]
+__all__ = ["EXPORT_CHECKS", "attention", "attention_with_kv_cache", "varlen_attention"]
 
 # Operands and results of each call, in their order. The sink and its gradient come last, because
 # most calls leave them out. Behind them are the slopes of ALiBi, where the call has the attribute
@@ -45,8 +46,12 @@ _OUTPUTS = {
 # program imports lssar.jax first.
 EXPORT_CHECKS = tuple(
     jax.export.DisabledSafetyCheck.custom_call(prefix + name)
-    for prefix in ("lssar_", _jax_varlen.PREFIX)
-    for name in _INPUTS
+    for prefix, names in (
+        ("lssar_", _INPUTS),
+        (_jax_varlen.PREFIX, _jax_varlen.INPUTS),
+        (_jax_kv_cache.PREFIX, _jax_kv_cache.INPUTS),
+    )
+    for name in names
 )
 
 

@@ -10,7 +10,7 @@ import torch
 
 import lssar
 from definition import FLOOR, TOLERANCES
-from lssar import _op, _plans
+from lssar import _kv_cache, _op, _plans
 from lssar._reference import attention
 
 LENGTHS = ((5, 7), (0, 4), (33, 33), (1, 20), (3, 0))  # of queries and keys
@@ -252,6 +252,52 @@ class Caches(unittest.TestCase):
             one = [x.transpose(0, 1)[None].double() for x in inputs]
             wanted = attention(*one, causal=True, p=15, offset=1.0)[0].transpose(0, 1)
             self.assertTrue((o[b] - wanted).norm() <= 1e-5 * wanted.norm())
+
+    def test_caches_of_any_strides_are_written_in_place(self):
+        wanted_k, wanted_v = self.cache_k.clone(), self.cache_v.clone()
+        more = {"cache_seqlens": self.used, "causal": True}
+        new = (self.k[:1].expand(3, -1, -1, -1), self.v.transpose(1, 2).contiguous().transpose(1, 2))
+        wanted = lssar.attention_with_kv_cache(self.q, wanted_k, wanted_v, *new, **more)
+        caches = (self.cache_k, self.cache_v)
+        both = torch.stack(caches, 3)  # keys beside values
+        heads_first = [x.transpose(1, 2).contiguous().transpose(1, 2) for x in caches]
+        for caches in ([both[..., 0, :], both[..., 1, :]], heads_first):
+            o = lssar.attention_with_kv_cache(self.q, *caches, *new, **more)
+            for x, y in zip((o, *caches), (wanted, wanted_k, wanted_v)):
+                self.assertTrue(torch.equal(x, y))
+
+    def test_the_call_writes_and_tells_autograd(self):
+        version = self.cache_k._version
+        with mock.patch.object(_kv_cache, "_append", side_effect=AssertionError):
+            lssar.attention_with_kv_cache(
+                self.q, self.cache_k, self.cache_v, self.k, self.v, self.used
+            )
+            with torch.inference_mode():
+                inputs = [x.clone() for x in (self.q, self.cache_k, self.cache_v, self.k, self.v)]
+                lssar.attention_with_kv_cache(*inputs, self.used)
+        if hasattr(torch.autograd.graph, "increment_version"):
+            self.assertGreater(self.cache_k._version, version)
+
+    @needs_operators
+    def test_modes_see_operations_that_write(self):
+        class Mode(torch.utils._python_dispatch.TorchDispatchMode):
+            def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+                names.append(str(function))
+                return function(*args, **(kwargs or {}))
+
+        names = []
+        caches = [self.cache_k.clone(), self.cache_v.clone()]
+        wanted = lssar.attention_with_kv_cache(
+            self.q, self.cache_k, self.cache_v, self.k, self.v, self.used, causal=True
+        )
+        with Mode():
+            o = lssar.attention_with_kv_cache(
+                self.q, *caches, self.k, self.v, self.used, causal=True
+            )
+        self.assertTrue(any("index_put" in name for name in names), names)
+        torch.testing.assert_close(o, wanted)
+        for x, y in zip(caches, (self.cache_k, self.cache_v)):
+            self.assertTrue(torch.equal(x, y))
 
     def test_no_entries(self):
         empty = [x[:0] for x in (self.q, self.cache_k, self.cache_v)]

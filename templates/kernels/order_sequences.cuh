@@ -6,7 +6,8 @@
 // the tiles of a head before each sequence in that order.
 //
 // If a length is negative, or rows lie outside the tensors, no launch has tiles. So nothing is
-// computed, and no memory outside is touched. With rotary positions this holds for a sequence with
+// computed, and no memory outside is touched. This holds, too, for a sequence that gets more new
+// keys than it has keys. With rotary positions this holds for a sequence with
 // more queries than keys, too: its first queries would stand before position 0.
 //
 // One block of kSequenceThreads threads. A thread has one bucket.
@@ -59,6 +60,17 @@ LSSAR_DEVICE bool has_good_positions(const SequencesParams& all, int b) {
   }
 }
 
+// Whether the new keys of sequence b are its last ones. REQUIRES: has_good_rows.
+template <class Config>
+LSSAR_DEVICE bool has_good_new_keys(const SequencesParams& all, int b) {
+  if constexpr (Config::kAppends) {
+    return has_good_rows(b, all.cu_seqlens_new, nullptr, all.seq_new, all.total_new) &&
+           new_rows(all, b).length <= key_rows(all, b).length;
+  } else {
+    return true;
+  }
+}
+
 // 0 for the most work, the last bucket for none.
 LSSAR_DEVICE int work_bucket(const SequencesParams& all, int b) {
   constexpr int kLast = kSequenceThreads - 1;
@@ -70,8 +82,12 @@ LSSAR_DEVICE int work_bucket(const SequencesParams& all, int b) {
   return maximum(kLast - 1 - static_cast<int>(octaves), 0);
 }
 
+template <class Config>
 LSSAR_DEVICE int tiles_of(const SequencesParams& all, const SequenceLaunch& launch, int b) {
-  const i64 rows = launch.of_keys != 0 ? key_rows(all, b).length : query_rows(all, b).length;
+  i64 rows = launch.of_keys != 0 ? key_rows(all, b).length : query_rows(all, b).length;
+  if constexpr (Config::kAppends) {
+    if (launch.of_keys == 2) rows = new_rows(all, b).length;
+  }
   return static_cast<int>(ceil_div(rows, launch.rows)) * launch.parts;
 }
 
@@ -98,7 +114,7 @@ LSSAR_DEVICE void order_sequences(const SequencesParams& all) {
     const bool is_good =
         has_good_rows(b, all.cu_seqlens_q, all.seqused_q, all.attention.seq_q, all.total_q) &&
         has_good_rows(b, all.cu_seqlens_k, all.seqused_k, all.attention.seq_k, all.total_k) &&
-        has_good_positions<Config>(all, b);
+        has_good_positions<Config>(all, b) && has_good_new_keys<Config>(all, b);
     if (!is_good) ++bad;
     all.buckets[b] = work_bucket(all, b);
   }
@@ -115,7 +131,8 @@ LSSAR_DEVICE void order_sequences(const SequencesParams& all) {
     for (int first = 0; first < count; first += kSequenceThreads) {
       const int n = first + thread_index();
       const bool has_tiles = n < count && num_bad == 0;
-      const int here = sum_before(has_tiles ? tiles_of(all, launch, all.order[n]) : 0, total);
+      const int here =
+          sum_before(has_tiles ? tiles_of<Config>(all, launch, all.order[n]) : 0, total);
       if (n < count) first_tiles[n] = before + here;
       before += total;
     }

@@ -72,7 +72,7 @@ struct SequenceLaunch {
   int heads;  // 0: the launch has no tiles
   int rows;
   int parts;    // 1, or as in tile/query_tiles.cuh
-  int of_keys;  // 1: the rows are keys, 0: queries
+  int of_keys;  // 1: the rows are keys, 2: new keys, 0: queries
 };
 
 inline constexpr int kMaxSequenceLaunches = 12;
@@ -99,6 +99,15 @@ struct SequencesParams {
   int* first_tiles;    // [launches, batch + 1]: tiles of one head before order[n]
 
   SequenceLaunch launches[kMaxSequenceLaunches];
+
+  // kAppends: new keys and values, which are written over each sequence's last keys and values
+  // before anything reads them (decode/append.cuh). Without cu_seqlens_new a sequence has seq_new.
+  TensorRef k_new;    // [batch, kv_heads, seq_new, head_dim], or packed as q is
+  TensorRef v_new;    // likewise, head_dim_v
+  TensorRef k_cache;  // where new keys go: the call's k, also where attention.k has rotated keys
+  const int* cu_seqlens_new;  // [batch + 1] or null
+  long long seq_new;          // the most that one sequence may have; 0: none has any
+  long long total_new;        // rows of tensors of batch 1
 };
 
 // What a TMA instruction takes: a tensor and its box, in the encoding of the device.

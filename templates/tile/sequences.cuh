@@ -43,6 +43,10 @@ LSSAR_DEVICE SequenceRows key_rows(const SequencesParams& all, int b) {
   return rows_of_sequence(b, all.cu_seqlens_k, all.seqused_k, all.attention.seq_k);
 }
 
+LSSAR_DEVICE SequenceRows new_rows(const SequencesParams& all, int b) {
+  return rows_of_sequence(b, all.cu_seqlens_new, nullptr, all.seq_new);
+}
+
 template <class T>
 LSSAR_DEVICE void move_to_sequence(TensorRef& tensor, const SequenceRows& rows) {
   tensor.data = static_cast<T*>(tensor.data) + rows.batch * tensor.batch_stride +

@@ -95,7 +95,7 @@ static int check_layout(const char* language) {
       OFFSET(lssar_range, num_keys, 8),
       OFFSET(lssar_range, first_query, 16),
       OFFSET(lssar_range, num_queries, 24),
-      SIZE_OF(lssar_call, 504),
+      SIZE_OF(lssar_call, 592),
       OFFSET(lssar_call, sizes, 8),
       OFFSET(lssar_call, q, 48),
       OFFSET(lssar_call, o, 144),
@@ -117,6 +117,9 @@ static int check_layout(const char* language) {
       OFFSET(lssar_call, rotary_cos, 472),
       OFFSET(lssar_call, rotary_positions, 488),
       OFFSET(lssar_call, alibi_slopes, 496),
+      OFFSET(lssar_call, k_new, 504),
+      OFFSET(lssar_call, seq_new, 568),
+      OFFSET(lssar_call, total_new, 584),
   };
   int differences = 0;
   size_t i;

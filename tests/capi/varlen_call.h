@@ -59,6 +59,7 @@ struct VarlenCase {
   bool is_forward_alone = false;  // the plan has no passes of training
   bool states_longest = false;    // the problem says how many queries and keys a sequence may have
   bool shifts_tables = false;     // rotary tables are aligned to 4 bytes only
+  Side added = {};  // new keys, each sequence's last ones, which k and v do not hold yet; or none
 };
 
 // A tensor [total, heads, dim] with the rows of all sequences, poisoned where nobody's are.
@@ -86,6 +87,12 @@ class Rows {
       std::memset(&bytes_[there], static_cast<int>(kPoison), size);
     });
     return unpack(dtype_, packed);
+  }
+  // Leaves poison in the last `count` rows of sequence b.
+  void poison_last(int64_t b, int64_t count) {
+    const auto row_bytes = static_cast<size_t>(heads_ * dim_ * dtype_bytes(dtype_));
+    const int64_t end = side_.first_row(b) + side_.lengths[b];
+    std::memset(&bytes_[(end - count) * row_bytes], static_cast<int>(kPoison), count * row_bytes);
   }
   bool is_poison() const {
     return std::all_of(bytes_.begin(), bytes_.end(), [](std::byte b) { return b == kPoison; });
@@ -130,6 +137,9 @@ class VarlenCall {
         cu_q_(c.q.cu_seqlens()),
         cu_k_(c.k.cu_seqlens()),
         rotary_(rotary_tables(c.k.most(), c.problem.rotary_dim)),
+        k_new(c.added, c.problem.dtype, c.problem.kv_heads, c.problem.head_dim),
+        v_new(c.added, c.problem.dtype, c.problem.kv_heads, c.problem.head_dim_v),
+        cu_new_(c.added.cu_seqlens()),
         grad_sink(c.problem.heads) {
     for (int64_t b = 0; b < c.q.count(); ++b) {
       inputs.push_back(random_inputs(c.problem, sizes_of(b), InputKind::kGauss, 100 + b));
@@ -137,6 +147,7 @@ class VarlenCall {
       k.write(b, inputs[b].k);
       v.write(b, inputs[b].v);
       grad_o.write(b, inputs[b].grad_o);
+      if (!c.added.lengths.empty()) move_new(b);
     }
     if (!inputs.empty()) sink = inputs[0].sink;  // one for all
   }
@@ -183,6 +194,13 @@ class VarlenCall {
     if (!case_.k.rows.empty()) call.seqused_k = case_.k.lengths.data();
     call.total_q = case_.q.total();
     call.total_k = case_.k.total();
+    if (!case_.added.lengths.empty()) {
+      call.k_new = k_new.ref();
+      call.v_new = v_new.ref();
+      call.seq_new = case_.added.most();
+      if (case_.added.is_packed) call.cu_seqlens_new = cu_new_.data();
+      call.total_new = case_.added.total();
+    }
     if (case_.problem.rotary_dim == 0) return call;
     if (case_.shifts_tables) {
       rotary_.cos.insert(rotary_.cos.begin(), nan);
@@ -207,9 +225,33 @@ class VarlenCall {
   std::vector<float> sink;
 
  private:
+  // Moves the last keys and values of sequence b from k and v to k_new and v_new.
+  void move_new(int64_t b) {
+    const auto count = case_.added.lengths[b];
+    const auto last_of = [&](const std::vector<float>& all, int64_t dim) {
+      std::vector<float> last;
+      const int64_t size = case_.k.lengths[b] * dim;  // of a head
+      for (int64_t head = 0; head < case_.problem.kv_heads; ++head) {
+        const auto end = all.begin() + (head + 1) * size;
+        last.insert(last.end(), end - count * dim, end);
+      }
+      return last;
+    };
+    k_new.write(b, last_of(inputs[b].k, case_.problem.head_dim));
+    v_new.write(b, last_of(inputs[b].v, case_.problem.head_dim_v));
+    k.poison_last(b, count);
+    v.poison_last(b, count);
+  }
+
   Lengths cu_q_, cu_k_;
   RotaryTables rotary_;  // as many positions as the longest sequence needs
   std::vector<Sixteen> workspace_, saved_o_, saved_stats_, saved_x_;
+
+ public:
+  Rows k_new, v_new;
+
+ private:
+  Lengths cu_new_;
 
  public:
   std::vector<float> grad_sink;
@@ -267,6 +309,10 @@ inline void check(lssar_context* context, const VarlenCase& c) {
           << "sequence " << b << ", " << tensor_name(tensor) << ": " << error.to_string();
     };
     expect(OutputTensor::kO, memory.o.take(b));
+    if (!c.added.lengths.empty()) {
+      EXPECT_EQ(memory.k.take(b), unpack(c.problem.dtype, pack(c.problem.dtype, in.k)));
+      EXPECT_EQ(memory.v.take(b), unpack(c.problem.dtype, pack(c.problem.dtype, in.v)));
+    }
     if (c.is_forward_alone) continue;
     expect(OutputTensor::kDq, memory.grad_q.take(b));
     expect(OutputTensor::kDk, memory.grad_k.take(b));
@@ -276,6 +322,9 @@ inline void check(lssar_context* context, const VarlenCase& c) {
   }
   if (c.is_forward_alone) {
     EXPECT_TRUE(memory.o.is_poison()) << "a row of no sequence was written";
+    if (!c.added.lengths.empty()) {
+      EXPECT_TRUE(memory.k.is_poison() && memory.v.is_poison()) << "a row of no key was written";
+    }
     return;
   }
   const double allowed = c.problem.dtype == DType::kFp32 ? 1e-4 : 4e-3;

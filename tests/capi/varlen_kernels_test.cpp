@@ -65,8 +65,38 @@ class KernelCall {
 
   // Launches without the host's checks. Null: no such array.
   Status launch(const Lengths* cu_q, const Lengths* cu_k, const Lengths* used_k) {
-    EXPECT_TRUE(device_->fill(tensors_.o.data, 0xFF, o_bytes()).ok());
+    return launch(cu_q, cu_k, used_k, {});
+  }
+  // With new keys and values, which are the first rows of q, for caches in a tensor of their own.
+  // `cu_new` is as above.
+  Status launch_new(const Lengths* cu, const Lengths* used_k, int64_t most, const Lengths* cu_new) {
+    if (caches_ == 0) caches_ = allocate(2 * o_bytes());
+    EXPECT_TRUE(device_->fill(caches_, 0, 2 * o_bytes()).ok());
+    tensors_.k.data = caches_;
+    tensors_.v.data = caches_ + o_bytes();
+    tensors_.k_new = tensors_.v_new = tensors_.q;
     Sequences sequences;
+    sequences.seq_new = most;
+    sequences.cu_seqlens_new = upload(cu_new);
+    sequences.total_new = total_;
+    return launch(cu, cu, used_k, sequences);
+  }
+  // Which rows of the cache of keys are not zeros.
+  std::vector<int64_t> rows_added() {
+    std::vector<uint32_t> words(2 * o_bytes() / sizeof(uint32_t));
+    EXPECT_TRUE(device_->copy_to_host(words.data(), caches_, 2 * o_bytes()).ok());
+    std::vector<int64_t> rows;
+    for (int64_t row = 0; row < 2 * total_; ++row) {
+      const auto begin = words.begin() + row * kRowWords;
+      if (std::any_of(begin, begin + kRowWords, [](uint32_t word) { return word != 0; }))
+        rows.push_back(row);
+    }
+    return rows;
+  }
+
+  Status launch(const Lengths* cu_q, const Lengths* cu_k, const Lengths* used_k,
+                Sequences sequences) {
+    EXPECT_TRUE(device_->fill(tensors_.o.data, 0xFF, o_bytes()).ok());
     sequences.cu_seqlens_q = upload(cu_q);
     sequences.cu_seqlens_k = upload(cu_k);
     sequences.seqused_k = upload(used_k);
@@ -83,7 +113,6 @@ class KernelCall {
     EXPECT_TRUE(device_->copy_to_host(words.data(), tensors_.o.data, o_bytes()).ok());
     int64_t count = 0;
     for (size_t row = 0; row < static_cast<size_t>(total_); ++row) {
-      constexpr size_t kRowWords = kRowBytes / sizeof(uint32_t);
       const auto begin = words.begin() + row * kRowWords;
       count += std::any_of(begin, begin + kRowWords, [](uint32_t word) { return word != ~0u; });
     }
@@ -103,6 +132,7 @@ class KernelCall {
 
  private:
   static constexpr size_t kRowBytes = 2 * 8 * 2;  // of both heads
+  static constexpr size_t kRowWords = kRowBytes / sizeof(uint32_t);
 
   size_t o_bytes() const { return static_cast<size_t>(total_) * kRowBytes; }
   DevicePtr allocate(size_t bytes) {
@@ -127,7 +157,7 @@ class KernelCall {
   const std::shared_ptr<Device> device_;
   std::shared_ptr<const PreparedKernel> kernel_;
   std::vector<DevicePtr> buffers_;
-  DevicePtr in_ = 0;
+  DevicePtr in_ = 0, caches_ = 0;
   Tensors tensors_;
   Workspace workspace_;
 };
@@ -163,6 +193,36 @@ TEST_P(VarlenKernels, BadLengthsComputeNothing) {
   const Status status = call.launch(&good, &good, &used);
   EXPECT_TRUE(status.ok()) << status.to_string();
   EXPECT_EQ(call.rows_written(), 90);
+}
+
+// Bad numbers of new keys write nothing, neither within the caches nor outside.
+TEST_P(VarlenKernels, BadNewKeysAreNotWritten) {
+  const std::unique_ptr<Engine> engine = strict_engine(GetParam());
+  KernelCall call(*engine, 3, 40, 90);
+  const Lengths cu = {0, 40, 50, 90}, used = {3, 10, 0}, more = {3, 11, 0};
+  const auto expect_nothing = [&](const char* what, const Lengths* used_k, int64_t most,
+                                  const Lengths* cu_new) {
+    const Status status = call.launch_new(&cu, used_k, most, cu_new);
+    EXPECT_TRUE(status.ok()) << what << ": " << status.to_string();
+    EXPECT_EQ(call.rows_written(), 0) << what;
+    EXPECT_EQ(call.rows_added(), std::vector<int64_t>()) << what;
+  };
+  const Lengths good = {0, 2, 12, 12};
+  const Lengths falling = {0, 2, 1, 1}, beyond = {81, 83, 91, 91}, negative = {-1, 2, 12, 12};
+  const Lengths too_long = {0, 2, 13, 13}, huge = {0, 2147483647, -2147483647, 0};
+  for (const Lengths* bad : {&falling, &beyond, &negative, &too_long, &huge})
+    expect_nothing("cu_seqlens_new", &used, 10, bad);
+  const Lengths above = {0, 2, 12, 13};
+  expect_nothing("more new keys than keys", &used, 10, &above);
+  expect_nothing("one for a sequence without keys", &used, 1, nullptr);
+  expect_nothing("seqused_k", &more, 10, &good);
+
+  const Status status = call.launch_new(&cu, &used, 10, &good);
+  EXPECT_TRUE(status.ok()) << status.to_string();
+  EXPECT_EQ(call.rows_written(), 90);
+  std::vector<int64_t> rows = {1, 2, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49};
+  for (size_t i = 0; i < 12; ++i) rows.push_back(90 + rows[i]);  // the values
+  EXPECT_EQ(call.rows_added(), rows);
 }
 
 // Queries before position 0 have no angles in the tables.
