@@ -14,6 +14,7 @@ PREFIX = "lssar_kv_cache_"
 # The first operands of the call. Behind them come those that it names in `present`, and zeros for o,
 # which a bad length on a GPU leaves as they are.
 INPUTS = {"forward": ("q", "k", "v")}
+_VECTORS = ("seqused_k", "sink", "alibi_slopes")
 
 
 class _Options(NamedTuple):
@@ -45,6 +46,7 @@ def attention_with_kv_cache(
     rotary_cos: "Optional[jax.typing.ArrayLike]" = None,
     rotary_sin: "Optional[jax.typing.ArrayLike]" = None,
     rotary_interleaved: bool = False,
+    alibi_slopes: "Optional[jax.typing.ArrayLike]" = None,
 ) -> Tuple[jax.Array, jax.Array, jax.Array]:
     """lssar.jax.attention of new queries against caches of keys and values; not differentiable.
 
@@ -54,8 +56,9 @@ def attention_with_kv_cache(
     added; o is [batch, length, heads, dv]. cache_seqlens, int32 [batch] or an int for all, says how
     many keys the caches hold, those of k not counted; it may be traced. None: `room`, or 0 if k is
     given. With jax.jit(..., donate_argnums=...) of the caches they are written in place; else each
-    call copies them. With rotary_* q and k are turned here, and the caches hold turned keys. Under
-    jax.vmap entries go one by one.
+    call copies them. With rotary_* q and k are turned here, and the caches hold turned keys.
+    alibi_slopes is as for lssar.jax.attention, with positions in each entry. Under jax.vmap entries go
+    one by one.
 
     Raises TypeError or ValueError, which name the argument, and LssarError for a score function that
     is wrong. Wrong lengths come as XLA's errors when the computation runs; on a GPU they make o 0 and
@@ -69,6 +72,7 @@ def attention_with_kv_cache(
     new = 0 if k is None else k.shape[1]
     used = _checked_lengths(cache_seqlens, k_cache, k)
     sink = _jax_call.checked_sink(sink, q.shape[2], score, p, float(offset))
+    slopes = _jax_call.checked_slopes(alibi_slopes, q.shape[2], score)
     rotary = _jax_call.checked_rotary(rotary_cos, rotary_sin, rotary_interleaved, q.shape[3])
     window = _rules.window_of(window_size, window_sinks, prefix, chunk)
     options = _Options(causal, p, float(offset), score, window, _rules.flag("invariant", invariant))
@@ -77,7 +81,7 @@ def attention_with_kv_cache(
         tables = (*rotary, rotary_interleaved)
         q = _rotated(q, used + (new - q.shape[1]), *tables)
         k = None if k is None else _rotated(k, used, *tables)
-    return _call(q, k_cache, v_cache, k, v, used + new, sink, options)
+    return _call(q, k_cache, v_cache, k, v, used + new, sink, slopes, options)
 
 
 def _check(q, k_cache, v_cache):
@@ -139,9 +143,9 @@ def _rotated(x, first, cos, sin, interleaved):
     return jnp.concatenate((turned.astype(x.dtype), rest), -1)
 
 
-def _call(q, k_cache, v_cache, k, v, used, sink, options):
+def _call(q, k_cache, v_cache, k, v, used, sink, slopes, options):
     """o and the caches. `used`: how many keys there are, with the new ones."""
-    named = {"seqused_k": used, "k_new": k, "v_new": v, "sink": sink}
+    named = {"seqused_k": used, "k_new": k, "v_new": v, "sink": sink, "alibi_slopes": slopes}
     more = {name: x for name, x in named.items() if x is not None}
     operands = [q, k_cache, v_cache, *more.values()]
     results = [jax.ShapeDtypeStruct((*q.shape[:3], v_cache.shape[3]), q.dtype)]
@@ -187,7 +191,7 @@ def _execute(frame, name, device_type):
     buffers = dict(zip((*INPUTS[name], *present), frame.arguments()))
     buffers["o"], *caches = frame.results()
     buffers |= zip(("k", "v"), caches)  # XLA has put there what the operands hold
-    vectors = {n: buffers.pop(n)[0] for n in ("seqused_k", "sink") if n in buffers}
+    vectors = {n: buffers.pop(n)[0] for n in _VECTORS if n in buffers}
     batch, seq_q, heads, _ = buffers["q"][2]
     _, room, kv_heads, _ = buffers["k"][2]
     sizes = (batch, heads, kv_heads, seq_q, room)

@@ -114,6 +114,15 @@ class JaxCaches(unittest.TestCase):
         function = functools.partial(attention_with_kv_cache, sink=to_jax(sink), **options)
         self.check_equal(function, torch.float32, *inputs(), sink=sink, **options)
 
+    def test_slopes_are_those_of_calls_of_one_length(self):
+        q, _, _, k, v = (to_jax(x) for x in inputs(new=20, queries=20))
+        options = {"causal": True, "score": "softmax,alibi=per_head,sink=per_head"}
+        options |= {"alibi_slopes": jnp.linspace(0.01, 0.5, 4), "sink": jnp.linspace(-1, 2, 4)}
+        rooms = [jnp.zeros((3, 50, *x.shape[2:])) for x in (k, v)]
+        o, *_ = attention_with_kv_cache(q, *rooms, k, v, **options)
+        wanted = lssar.jax.attention(q, k, v, layout="blhd", **options)
+        np.testing.assert_allclose(o, wanted, rtol=2e-5, atol=1e-6)
+
     def test_rotary_positions(self):
         tables = dict(zip(("rotary_cos", "rotary_sin"), lssar.rotary_tables(50, 12)))
         of_jax = {name: to_jax(x) for name, x in tables.items()}
