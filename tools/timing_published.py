@@ -6,7 +6,11 @@
 DIR of --flash-attention is a checkout of Dao-AILab/flash-attention, that of --cutlass one of NVIDIA/cutlass
 (4.2.0 here). Compiles each instance once into --cubins (minutes and gigabytes each, one at a time), times its hot
 loop by `lssar inspect FILE.cubin --timing`, and prints a table of docs/performance.md: predicted and published
-TFLOP/s at 16384 keys. One number is fitted, to the first row alone: the GPU's clock under load.
+TFLOP/s. One number is fitted, to the first row alone: the GPU's clock under load.
+
+One row is a variant: products and softmax of a warp group take turns instead of overlapping. The sources have a
+constant for it, which is changed in a copy of them (in --cubins). A variant without warps that only move data is
+published, too. It is left out, because the sources have no such kernel for sm_90a.
 
 exit codes: 0 done; 1 a program failed; 2 wrong options.
 """
@@ -15,6 +19,8 @@ import argparse
 import dataclasses
 import json
 import pathlib
+import re
+import shutil
 import subprocess
 import sys
 
@@ -39,7 +45,9 @@ class Row:
     instance: str  # of hopper/instantiations, and of the cubin
     head_dim: int
     is_causal: bool
-    published: float  # TFLOP/s on H100 at 16384 keys
+    published: float  # TFLOP/s on H100
+    length: int = LENGTH  # keys
+    is_sequential: bool = False  # no product runs beside a warp group's own softmax
 
     @property
     def is_backward(self):
@@ -47,11 +55,14 @@ class Row:
 
     def name(self):
         kind = "backward" if self.is_backward else "forward"
-        return f"{kind}, d {self.head_dim}{', causal' if self.is_causal else ''}"
+        mask = ", causal" if self.is_causal else ""
+        keys = f", {self.length} keys" if self.length != LENGTH else ""
+        return f"{kind}, d {self.head_dim}{mask}{keys}{', sequential' if self.is_sequential else ''}"
 
 
 # Read off figure 5 (forward) of arXiv 2407.08608, and transcribed from its figure 6 (backward), as in the table of
-# docs/performance.md. The first row is fitted.
+# docs/performance.md. The rows of 8448 keys are of its table 2 (in fp16; the kernels here are those in bf16). The first
+# row is fitted.
 ROWS = [
     Row("fwd_hdim128_bf16", 128, False, 648),
     Row("fwd_hdim64_bf16", 64, False, 497),
@@ -61,6 +72,8 @@ ROWS = [
     Row("fwd_hdim256_bf16", 256, True, 642),
     Row("bwd_hdim64_bf16", 64, False, 474),
     Row("bwd_hdim128_bf16", 128, False, 561),
+    Row("fwd_hdim128_bf16", 128, False, 661, 8448),
+    Row("fwd_hdim128_bf16", 128, False, 582, 8448, is_sequential=True),
 ]
 
 
@@ -75,21 +88,37 @@ def run(command):
     return done.stdout
 
 
-def cubin_of(instance, options):
-    cubin = options.cubins / f"{instance}.cubin"
+def sequential_copy(hopper, options):
+    """A copy of the kernels' folder in which no forward overlaps a warp group's products with its softmax."""
+    copy = options.cubins / "sequential"
+    if not copy.exists():
+        shutil.copytree(hopper, copy, ignore=shutil.ignore_patterns("test*", "*.py"))
+    header = copy / "flash_fwd_launch_template.h"
+    text, num_changes = re.subn(r"(constexpr bool IntraWGOverlap = )[^;]*;", r"\1false;", header.read_text())
+    if num_changes != 1:
+        raise Problem(f"{header}: IntraWGOverlap is defined {num_changes} times, and should be once")
+    header.write_text(text)
+    return copy
+
+
+def cubin_of(row, options):
+    suffix = "_sequential" if row.is_sequential else ""
+    cubin = options.cubins / f"{row.instance}{suffix}.cubin"
     if not cubin.exists():
         hopper = options.flash_attention / "hopper"
+        if row.is_sequential:
+            hopper = sequential_copy(hopper, options)
         command = [options.nvcc, *OPTIONS.split(), "-I", hopper, "-I", options.cutlass / "include"]
         command += [f"-DFLASHATTENTION_DISABLE_{feature}" for feature in FEATURES.split()]
-        source = hopper / "instantiations" / f"flash_{instance}_sm90.cu"
+        source = hopper / "instantiations" / f"flash_{row.instance}_sm90.cu"
         run([*command, source, "-o", cubin])
     return cubin
 
 
-def loops_of(instance, options):
-    """[(kernel, way)] of every kernel of the instance whose loops have products."""
-    direction = "backward" if instance.startswith("bwd") else "forward"
-    command = [options.lssar, "inspect", cubin_of(instance, options), "--timing", "--json", "--pass", direction]
+def loops_of(row, options):
+    """[(kernel, way)] of every kernel of the row's file whose loops have products."""
+    direction = "backward" if row.is_backward else "forward"
+    command = [options.lssar, "inspect", cubin_of(row, options), "--timing", "--json", "--pass", direction]
     loops = json.loads(run(command))["timing"]
     return [(loop["kernel"], loop, way) for loop in loops for way in loop["ways"]]
 
@@ -104,7 +133,7 @@ def way_of(row, options):
     """The loop over whole key tiles: of those of the row's kernel, the one that takes fewest clocks a score."""
     ways = [
         (way["predicted_clocks_per_score"], loop, way)
-        for kernel, loop, way in loops_of(row.instance, options)
+        for kernel, loop, way in loops_of(row, options)
         if is_causal_kernel(kernel) == row.is_causal and way["scores"] > 0
     ]
     if not ways:
@@ -116,7 +145,7 @@ def clocks_of(row, options):
     """Clocks of an SM per score, with its share of a work tile's ends."""
     per_score, loop, way = way_of(row, options)
     rows = ROWS_OF_PRODUCT * loop["warps_per_scheduler"]
-    keys = LENGTH / 2 if row.is_causal else LENGTH
+    keys = row.length / 2 if row.is_causal else row.length
     return per_score + TILE_CLOCKS / (rows * keys), way
 
 

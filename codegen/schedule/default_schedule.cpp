@@ -12,13 +12,9 @@
 namespace lssar {
 namespace {
 
-// The largest d + dv with which a backward sums dq in its dk/dv kernel. Its tiles then fit into
-// every target's shared memory.
-constexpr int kMaxSumDims = 128;
-// The same for targets whose blocks may have kLargeBlockBytes, such as A100 and H100, and for
-// Blackwell, where a sum in tiles of fewer than kLeastSumRows rows is ruled out besides.
-constexpr int kMaxSumDimsOfLargeBlocks = 256;
-constexpr int kLargeBlockBytes = 160 << 10;
+// The largest d + dv with which a backward sums dq in its dk/dv kernel.
+constexpr int kMaxSumDims = 256;
+// The fewest rows of its tiles, where fills_schedulers.
 constexpr int kLeastSumRows = 64;
 
 // The fields in which the defaults of both variants agree.
@@ -79,8 +75,7 @@ DqMode default_dq_mode(std::optional<Variant> variant, const Problem& problem, c
   if (problem.pass != Pass::kBackward || problem.dtype == DType::kFp32) return DqMode::kSplit;
   if (problem.invariant) return DqMode::kSplit;  // which every problem can have
   const int dims = problem.head_dim + problem.head_dim_v;
-  const bool is_large = target.is_blackwell() || target.shared_bytes_per_block >= kLargeBlockBytes;
-  if (dims > (is_large ? kMaxSumDimsOfLargeBlocks : kMaxSumDims)) return DqMode::kSplit;
+  if (dims > kMaxSumDims) return DqMode::kSplit;
   const auto default_with = [&](DqMode mode) {
     return default_of(variant, problem, target, mode, epsilon);
   };
@@ -91,7 +86,8 @@ DqMode default_dq_mode(std::optional<Variant> variant, const Problem& problem, c
   const Schedule schedule = default_with(mode);
   // Warps share the columns of dq in multiples of 16. Where they cannot, tiles have fewer rows, and
   // a dq kernel is faster.
-  if (target.is_blackwell() && schedule.dkdv.block_rows < kLeastSumRows) return DqMode::kSplit;
+  if (fills_schedulers(problem, target) && schedule.dkdv.block_rows < kLeastSumRows)
+    return DqMode::kSplit;
   return validate(schedule, problem, target).ok() ? mode : DqMode::kSplit;
 }
 

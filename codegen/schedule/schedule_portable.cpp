@@ -129,6 +129,16 @@ Tiling first_legal(std::span<const Tiling> preferred, const IsLegal& is_legal) {
   return preferred.back();
 }
 
+}  // namespace
+
+bool fills_schedulers(const Problem& problem, const Target& target) {
+  constexpr int kSmallSmBytes = 100 << 10;
+  if (target.is_blackwell()) return true;
+  return problem.dtype != DType::kFp32 && target.shared_bytes_per_sm <= kSmallSmBytes;
+}
+
+namespace {
+
 // Whether an SM holds two blocks. One block of 64 rows leaves each of its schedulers one warp, and
 // nothing hides what that warp waits for.
 bool fits_twice(const Problem& problem, int dynamic_bytes, const Target& target) {
@@ -148,9 +158,10 @@ void choose_portable_forward(Schedule& schedule, const Problem& problem, const T
   const int dim = padded_dim(problem.head_dim);
   // The columns with which no target spills (ptxas 13.0).
   const bool is_fp32 = problem.dtype == DType::kFp32;
-  const int limit_with_x = is_fp32 ? 64 : dim > 192 && !target.is_blackwell() ? 96 : 128;
+  const bool fills = fills_schedulers(problem, target);
+  const int limit_with_x = is_fp32 ? 64 : dim > 192 && !fills ? 96 : 128;
   int limit = has_x ? limit_with_x : kMaxAccumulatorCols;
-  if (!has_x && is_fp32 && dim > 192 && target.is_blackwell()) limit = 128;
+  if (!has_x && is_fp32 && dim > 192 && fills) limit = 128;
   schedule.block_dv = value_columns(dim_v, limit);
   // In fp32, and with `invariant`, the forward without X uses the tiles of the forward with X. The
   // order of a row's sums depends on the tiles, and both must give the same bits of o.
@@ -164,13 +175,13 @@ void choose_portable_forward(Schedule& schedule, const Problem& problem, const T
   static constexpr Tiling kTilings[] = {{64, 64, 3}, {64, 32, 3}, {64, 16, 2},
                                         {32, 32, 2}, {32, 16, 2}, {16, 16, 2}};
   // The most keys per tile with which no target spills (ptxas 13.0). From sm_100 on, ptxas keeps
-  // more loads in flight.
+  // more loads in flight. Where an SM has 100 KiB, two blocks of the wider tiles would not fit.
   int first = 0;
   if (is_fp32 || std::max(dim, accumulated) > 128) first = 1;
   const bool is_tight = first == 0 || is_fp32 || dim > 128;
-  if (target.is_blackwell() && accumulated >= 128 && is_tight) ++first;
+  if (fills && accumulated >= 128 && is_tight) ++first;
   schedule.forward = first_legal(std::span(kTilings).subspan(first), is_legal);
-  if (is_fp32 || !target.is_blackwell()) return;
+  if (is_fp32 || !fills) return;
   if (fits_twice(problem, forward_shared_bytes(problem, schedule), target)) return;
   Tiling tall = schedule.forward;
   tall.block_rows = 2 * tall.block_rows;
@@ -253,8 +264,8 @@ void choose_portable_backward(Schedule& schedule, const Problem& problem, const 
   if (problem.dtype == DType::kFp32 || dim + dim_v > kMaxAccumulatorCols) first = 2;
   const auto preferred = std::span(kTilings).subspan(first);
   const bool has_turns = first == 0 && schedule.dq_mode == DqMode::kOrdered;
-  const bool is_tight =
-      problem.dtype == DType::kFp16 || has_turns || (first == 0 && target.is_blackwell());
+  const bool fills = fills_schedulers(problem, target);
+  const bool is_tight = problem.dtype == DType::kFp16 || has_turns || (first == 0 && fills);
   const auto preferred_dkdv = first < 2 && is_tight ? preferred.subspan(1) : preferred;
   schedule.dq = first_legal(preferred, [&](const Tiling& tiling) {
     schedule.dq = tiling;
@@ -266,7 +277,7 @@ void choose_portable_backward(Schedule& schedule, const Problem& problem, const 
     return check_portable_backward(kQuietly, schedule, problem, target).ok();
   };
   schedule.dkdv = first_legal(preferred_dkdv, is_legal);
-  if (!target.is_blackwell() || !sums_dq(schedule)) return;
+  if (!fills || !sums_dq(schedule)) return;
   const Tiling once = schedule.dkdv;
   const auto is_legal_twice = [&](const Tiling& tiling) {
     return is_legal(tiling) && fits_twice(problem, dkdv_shared_bytes(problem, schedule), target);

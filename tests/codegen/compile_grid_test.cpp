@@ -22,7 +22,7 @@ bool is_alike(const std::string& target) {
 }
 
 // Whether the limits are another target's too: sm_89 has those of sm_86, and sm_90 those of sm_80
-// with more shared memory.
+// with more shared memory. The defaults are, too.
 bool has_known_limits(const std::string& target) { return target == "sm_89" || target == "sm_90"; }
 
 // The problems that are compiled for a target. Most targets: every head dim in bf16, a few in fp32,
@@ -148,7 +148,7 @@ TEST(SumsOfDq, CompileWithoutSpillsAndFit) {
     for (const DqMode mode : {DqMode::kAtomic, DqMode::kOrdered})
       check_kernel(**compiler, problem, target_from_name(name).value(), mode);
   problem.head_dim = problem.head_dim_v = 128;
-  for (const char* name : {"sm_100", "sm_120"})
+  for (const char* name : {"sm_86", "sm_100", "sm_120"})
     check_kernel(**compiler, problem, target_from_name(name).value(), DqMode::kOrdered);
 }
 

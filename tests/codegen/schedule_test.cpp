@@ -60,7 +60,8 @@ TEST(DefaultSchedule, SumsDqWhereItIsFasterAndInTheOrderThatIsAskedFor) {
       {DType::kBf16, 64, "sm_80", DqMode::kOrdered, DqMode::kAtomic},
       {DType::kBf16, 64, "sm_90a", DqMode::kSplit, DqMode::kAtomic},
       {DType::kFp16, 128, "sm_80", DqMode::kOrdered, DqMode::kAtomic},
-      {DType::kBf16, 128, "sm_89", DqMode::kSplit, DqMode::kSplit},
+      {DType::kBf16, 128, "sm_89", DqMode::kOrdered, DqMode::kAtomic},
+      {DType::kBf16, 192, "sm_86", DqMode::kSplit, DqMode::kSplit},
       {DType::kBf16, 128, "sm_120", DqMode::kOrdered, DqMode::kAtomic},
       {DType::kFp16, 128, "sm_121", DqMode::kOrdered, DqMode::kAtomic},
       {DType::kBf16, 192, "sm_120", DqMode::kSplit, DqMode::kSplit},
@@ -80,8 +81,8 @@ TEST(DefaultSchedule, SumsDqWhereItIsFasterAndInTheOrderThatIsAskedFor) {
 }
 
 // Two blocks to an SM, or one of 128 rows: with one warp to a scheduler nothing hides its waits.
-TEST(DefaultSchedule, GivesEverySchedulerOfABlackwellSmTwoWarps) {
-  for (const char* name : {"sm_100", "sm_120", "sm_121"}) {
+TEST(DefaultSchedule, GivesEverySchedulerOfASmallOrBlackwellSmTwoWarps) {
+  for (const char* name : {"sm_86", "sm_89", "sm_100", "sm_120", "sm_121"}) {
     const Target here = target(name);
     const auto expect_two = [&](const Tiling& tiling, int bytes, const Problem& problem) {
       const int blocks = here.shared_bytes_per_sm / (bytes + kReservedSharedBytes);
