@@ -203,8 +203,8 @@ LSSAR_CALLED void fill_tile(const AttentionParams& params, RowPlace place, int n
   }
 }
 
-// kHasPairs: whether one of kRows rows sees so few keys that its gradients must not be rounded. They
-// may sum to zero: if its keys are equal, nothing else would be left of its dq.
+// kHasPairs: whether one of kRows rows sees so few keys that its gradients must not be rounded.
+// They may sum to zero: if its keys are equal, nothing else would be left of its dq.
 template <class Config>
 LSSAR_HOST bool some_see_few_keys(const AttentionParams& params, i64 first_row) {
   constexpr i64 kFew = 3;

@@ -256,8 +256,7 @@ LSSAR_HOST void multiply_seen_values(const VisibleKeys& seen, i64 first_key, con
     if (first >= ends[run]) continue;
     multiply_values<Config, kRows, kDim, kGroup, kRowStep, 1, kArePairs>(
         weights + first / kGroup * (kRows * kGroup) + first % kGroup / kTogether,
-        values + first * row_stride, row_stride, ends[run] - first, outputs, groups,
-        group_weights);
+        values + first * row_stride, row_stride, ends[run] - first, outputs, groups, group_weights);
   }
 }
 
