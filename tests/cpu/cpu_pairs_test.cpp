@@ -54,8 +54,17 @@ TEST(CpuPairs, OtherTypesHaveTheKernelsOfTheLevelBelow) {
 TEST(CpuPairs, Lengths) {
   LSSAR_NEEDS_CPU_KERNELS();
   const Problem problem = forward_problem(DType::kBf16, 64, 64, 15, true);
-  for (const auto& [q, k] : std::vector<std::pair<int, int>>{
-           {0, 5}, {5, 0}, {1, 1}, {3, 2}, {13, 65}, {64, 31}, {97, 97}, {257, 257}, {101, 331}})
+  for (const auto& [q, k] : std::vector<std::pair<int, int>>{{0, 5},
+                                                             {5, 0},
+                                                             {1, 1},
+                                                             {3, 2},
+                                                             {1, 1201},
+                                                             {8, 517},
+                                                             {13, 65},
+                                                             {64, 31},
+                                                             {97, 97},
+                                                             {257, 257},
+                                                             {101, 331}})
     check_pairs(problem, sizes_with(1, 4, 2, q, k), InputKind::kGauss);
   for (const auto& [q, k] :
        std::vector<std::pair<int, int>>{{1, 1}, {2, 3}, {13, 65}, {64, 31}, {131, 203}})
@@ -96,8 +105,12 @@ TEST(CpuPairs, HeadDims) {
                        InputKind::kGauss, 13);
   check_pairs(forward_problem(DType::kBf16, 8, 8, 0, true), sizes_with(2, 3, 3, 70, 131),
               InputKind::kGauss, 1);
+  // Few queries.
   check_pairs(forward_problem(DType::kBf16, 8, 8, 0, true), sizes_with(2, 3, 3, 3, 131),
-              InputKind::kGauss);  // few queries
+              InputKind::kGauss, 1);
+  for (const auto& [dim, dim_v] : std::vector<std::pair<int, int>>{{24, 40}, {104, 8}, {248, 136}})
+    check_pairs(forward_problem(DType::kBf16, dim, dim_v, 7, true), sizes_with(2, 6, 2, 2, 307),
+                InputKind::kGauss, 3);
   check_pairs_training(forward_problem(DType::kBf16, 248, 136, 7, true),
                        sizes_with(1, 1, 1, 29, 67), InputKind::kGauss);
   check_pairs_training(forward_problem(DType::kBf16, 8, 56, 2, true), sizes_with(1, 2, 1, 61, 211),
