@@ -41,8 +41,8 @@ int cpu_dkdv_scratch_bytes(const Problem& problem, const Schedule& schedule, con
 int cpu_dq_scratch_bytes(const Problem& problem, const Schedule& schedule, const Target& target);
 
 // Whether products multiply pairs of bf16 numbers (templates/cpu/pairs.h). All passes of a problem
-// do or none does, so that the backward forms the scores of the forward. Few queries, and dq of
-// rows of few keys, stay in float32.
+// do or none does, so that the backward forms the scores of the forward. Values of few queries, and
+// dq of rows of few keys, stay in float32.
 bool cpu_has_pairs(const Problem& problem, const Target& target);
 
 // Rows of a panel: the numbers of a key; in the backward also those of its value, and 1 / |k|.
