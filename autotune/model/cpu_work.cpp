@@ -77,10 +77,10 @@ class CpuWork {
   // `numbers` numbers of a product's inner loop, which multiplies a number of each row by `vectors`
   // vectors: sums, then loads of the vectors and of the rows' numbers. Products of pairs take two
   // numbers in a step. They count as the multiply-adds that take as long.
-  void add_steps(double numbers, double vectors, bool are_pairs = false) {
-    const double count = are_pairs ? numbers / 2 : numbers;
+  void add_steps(double numbers, double vectors) {
+    const double count = has_pairs_ ? numbers / 2 : numbers;
     const double duration =
-        are_pairs ? 2 * cpu_.rates.fma_gflops / std::max(cpu_.rates.pair_gflops, 1e-9) : 1;
+        has_pairs_ ? 2 * cpu_.rates.fma_gflops / std::max(cpu_.rates.pair_gflops, 1e-9) : 1;
     const double sums = rows_ * vectors;
     const double loads = rows_ + vectors;
     const double instructions = (sums + loads + kLoopInstructions) / kDecodedPerSlot;
@@ -90,12 +90,12 @@ class CpuWork {
 
   // The products of `tiles` tiles, of rows by a panel's keys, with `dim` columns: a chunk of as
   // many columns as a panel has keys at a time, and what is left.
-  void add_columns(double tiles, int dim, bool are_pairs = false) {
+  void add_columns(double tiles, int dim) {
     const double steps = tiles * schedule_.cpu.panel_keys;
     const int chunks = dim / schedule_.cpu.panel_keys;
     const int rest = dim - chunks * schedule_.cpu.panel_keys;
-    add_steps(steps * chunks, vectors_, are_pairs);
-    if (rest > 0) add_steps(steps, std::ceil(static_cast<double>(rest) / lanes_), are_pairs);
+    add_steps(steps * chunks, vectors_);
+    if (rest > 0) add_steps(steps, std::ceil(static_cast<double>(rest) / lanes_));
   }
 
   // Sums of `rows` x `dim` numbers that are loaded and stored `times` times.
@@ -151,7 +151,7 @@ class CpuWork {
     const double vectors = rows_ * vectors_;  // of scores, in a tile
     blocks_ = all.blocks * query_slices_;
     // Pass 1, and what is computed again in pass 2.
-    add_steps(tiles.computed() * problem_.head_dim, vectors_, has_pairs_);
+    add_steps(tiles.computed() * problem_.head_dim, vectors_);
     const double scaling = has_pairs_ ? 2 : 0;
     at(amounts_, Resource::kSpecial) += tiles.summed * vectors * (softplus() + scaling + 2) +
                                         tiles.again * vectors * (softplus() + scaling);
@@ -159,7 +159,7 @@ class CpuWork {
     const bool has_x = sums_x(problem_, schedule_);
     at(amounts_, Resource::kSpecial) += tiles.weighed * vectors * (4 + power() + (has_x ? 2 : 0));
     for (int product = 0; product < (has_x ? 2 : 1); ++product)
-      add_columns(tiles.weighed, problem_.head_dim_v, has_pairs_);
+      add_columns(tiles.weighed, problem_.head_dim_v);
     add_forward_rows(tiles, has_x ? 2 : 1);
     add_forward_bytes(tiles);
   }
@@ -214,26 +214,21 @@ class CpuWork {
     add_bytes(4 * tile_scores * tiles.weighed * (1 + chunks), 4 * rows_ * cpu.block_keys);
   }
 
-  // A sum of the backward: its columns, and whether its products are of pairs.
-  struct GradientSum {
-    int dim;
-    bool has_pairs;
-  };
-
-  // A function that makes tiles of scores and gradients, and multiplies columns by them.
-  // `tiles`: of rows by a panel. `steps`: of the sums' rows, between their load and their store.
-  void add_gradients(double tiles, std::initializer_list<GradientSum> sums, double steps) {
-    add_steps(tiles * (problem_.head_dim + problem_.head_dim_v), vectors_, has_pairs_);
+  // A function that makes tiles of scores and gradients, and multiplies columns by them. `dims`: of
+  // its sums. `tiles`: of rows by a panel. `steps`: of the sums' rows, between their load and their
+  // store.
+  void add_gradients(double tiles, std::initializer_list<int> dims, double steps) {
+    add_steps(tiles * (problem_.head_dim + problem_.head_dim_v), vectors_);
     const double vectors = tiles * rows_ * vectors_;
     // Two divisions take 12 slots; the rest is a product each.
     const double around = 36;
     at(amounts_, Resource::kSpecial) += vectors * (softplus() + power() + around);
     at(amounts_, Resource::kIssue) += 10 * vectors;  // stores and loads of the tile
     double columns = 0;
-    for (const GradientSum& sum : sums) {
-      add_columns(tiles, sum.dim, sum.has_pairs);
-      add_sums(tiles * schedule_.cpu.panel_keys / steps, rows_, sum.dim);
-      columns += sum.dim;
+    for (const int dim : dims) {
+      add_columns(tiles, dim);
+      add_sums(tiles * schedule_.cpu.panel_keys / steps, rows_, dim);
+      columns += dim;
     }
     const double scores = tiles * rows_ * schedule_.cpu.panel_keys;
     const double grad_rows = cpu_grad_rows(schedule_), grad_keys = cpu_grad_keys(schedule_);
@@ -254,8 +249,7 @@ class CpuWork {
     const TileCount by_query = figures_.query_tiles(grad_rows, panel);
     const double key_tiles = by_key.tiles * query_slices_ * grad_keys / panel;
     blocks_ = by_key.blocks * key_slices_;
-    const GradientSum dk = {problem_.head_dim, has_pairs_}, dv = {problem_.head_dim_v, has_pairs_};
-    const GradientSum dq = {problem_.head_dim, false};
+    const int dk = problem_.head_dim, dv = problem_.head_dim_v, dq = problem_.head_dim;
     if (sums_dq(schedule_)) {
       add_gradients(key_tiles, {dk, dv, dq}, grad_rows);
     } else {

@@ -40,9 +40,9 @@ int cpu_tile_bytes(const Problem& problem, const Schedule& schedule);
 int cpu_dkdv_scratch_bytes(const Problem& problem, const Schedule& schedule, const Target& target);
 int cpu_dq_scratch_bytes(const Problem& problem, const Schedule& schedule, const Target& target);
 
-// Whether the products of q and k, of weights and v, and of g and v multiply pairs of bf16 numbers
-// (templates/cpu/pairs.h). All passes of a problem do or none does, so that the backward forms the
-// scores of the forward. Gradients of scores and weights multiply q, k and g in float32.
+// Whether products multiply pairs of bf16 numbers (templates/cpu/pairs.h). All passes of a problem
+// do or none does, so that the backward forms the scores of the forward. Values of few queries, and
+// dq of rows of few keys, stay in float32.
 bool cpu_has_pairs(const Problem& problem, const Target& target);
 
 // Rows of a panel: the numbers of a key; in the backward also those of its value, and 1 / |k|.

@@ -246,7 +246,7 @@ int cpu_panel_rows(const Problem& problem) {
 }
 
 bool cpu_has_pairs(const Problem& problem, const Target& target) {
-  // Few queries multiply no pairs, and two keys of a pair are left out only together.
+  // Few queries multiply values in float32, and two keys of a pair are left out only together.
   if (problem.invariant) return false;
   return problem.dtype == DType::kBf16 && cpu_level(target).has_bf16_pairs;
 }

@@ -65,9 +65,8 @@ LSSAR_HOST void pair_tile_rows(const float* from, int num_rows, float* to) {
       const float* const first = from + row * kKeys + key;
       const Floats<Config> second =
           row + 1 < num_rows ? load<Config>(first + kKeys) : Floats<Config>{};
-      const Words<Config> pairs = take_in_turns<Config>(
-          rounded_numbers<Config>(load<Config>(first)), rounded_numbers<Config>(second),
-          TwoLaneNumbers<Config>{});
+      const Words<Config> pairs = pair_lanes<Config>(rounded_numbers<Config>(load<Config>(first)),
+                                                     rounded_numbers<Config>(second));
       store<Config>(to + row / 2 * kKeys + key, (Floats<Config>)pairs);
     }
   }

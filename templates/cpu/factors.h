@@ -32,13 +32,14 @@ LSSAR_HOST Floats<Config> add_products(Factors<Config> a, Factors<Config> b, Flo
     return a * b + sum;
 }
 
-// A step's factors of a panel's keys, and of one row: the same for all keys.
-template <class Config>
+// A step's factors of a panel's keys, and of one row: the same for all keys. kCount: fewer factors,
+// followed by zeros; of floats half as many.
+template <class Config, int kCount = Config::kLanes>
 LSSAR_HOST Factors<Config> load_factors(const float* panel) {
   if constexpr (Config::kHasPairs)
-    return load_pairs<Config>(panel);
+    return load_pairs<Config, kCount>(panel);
   else
-    return load<Config>(panel);
+    return load<Config, kCount != Config::kLanes>(panel);
 }
 template <class Config>
 LSSAR_HOST Factors<Config> splat_factor(const float* row) {

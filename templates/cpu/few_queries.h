@@ -86,20 +86,24 @@ struct FewChunk {
 template <class Number>
 constexpr int kLineNumbers = 64 / (int)sizeof(Number);
 
-// Lane l is the product of row l of `rows` with `other`, or with itself if that is null. Has memory
+// Lane l is the product of row l of `rows` with `other`, or with itself if that is null. Rows have
+// factors (cpu/factors.h). Has memory
 // deliver kLanes rows from `later` on, if that is not null, a line at a time between the products:
 // all of them at once take every place that a core has for lines on their way. Lines are read in
 // the order of their addresses.
 template <class Config>
 LSSAR_HOST Floats<Config> row_products(const float* rows, i64 row_stride, const float* other,
                                        const float* later) {
-  constexpr int kWhole = Config::kHeadDim / Config::kLanes * Config::kLanes;
+  constexpr int kSteps = steps_of<Config>(Config::kHeadDim);
+  constexpr int kWhole = kSteps / Config::kLanes * Config::kLanes;
   constexpr int kChunk = 4 * Config::kLanes;
   Floats<Config> acc[Config::kLanes] = {};
-  const auto add = [&](int i, int d, auto is_half) {
-    constexpr bool kIsHalf = decltype(is_half)::kValue;
-    const Floats<Config> x = load<Config, kIsHalf>(rows + i * row_stride + d);
-    acc[i] = x * (other != nullptr ? load<Config, kIsHalf>(other + d) : x) + acc[i];
+  const auto add = [&](int i, int d, auto is_part) {
+    constexpr int kCount = decltype(is_part)::kValue ? kSteps - kWhole : Config::kLanes;
+    const Factors<Config> x = load_factors<Config, kCount>(rows + i * row_stride + d);
+    acc[i] = other != nullptr
+                 ? add_products<Config>(x, load_factors<Config, kCount>(other + d), acc[i])
+                 : add_squares<Config>((Floats<Config>)x, acc[i]);
   };
   LSSAR_ROLLED
   for (int chunk = 0; chunk < kWhole; chunk += kChunk) {
@@ -114,7 +118,7 @@ LSSAR_HOST Floats<Config> row_products(const float* rows, i64 row_stride, const 
       }
     }
   }
-  if constexpr (kWhole != Config::kHeadDim) {
+  if constexpr (kWhole != kSteps) {
     LSSAR_UNROLL
     for (int i = 0; i < Config::kLanes; ++i) add(i, kWhole, Constant<true>{});
   }
@@ -129,9 +133,10 @@ LSSAR_HOST void prefetch_key(const typename Config::Element* key) {
     __builtin_prefetch(key + d);
 }
 
-// kLanes keys as floats: the caller's own memory where it has floats, else a copy. Only `count`
-// keys exist; the last one is repeated. The keys kAhead later are prefetched, here for a copy and
-// else by row_products, which gets them as `later`. Without such keys these are read again.
+// The factors of kLanes keys: the caller's own memory where it has floats, else a copy. Only
+// `count` keys exist; the last one is repeated. The keys kAhead later are prefetched, here for a
+// copy and else by row_products, which gets them as `later`. Without such keys these are read
+// again.
 template <class Config>
 struct KeyRows {
   // Measured with AVX-512 and 65536 keys in memory: the best of 1, 2 and 4 times kLanes.
@@ -139,7 +144,8 @@ struct KeyRows {
   const float* rows;
   const float* later;
   i64 row_stride;
-  alignas(64) float copy[Config::kLanes * Config::kHeadDim];
+  static constexpr int kSteps = steps_of<Config>(Config::kHeadDim);
+  alignas(64) float copy[Config::kLanes * kSteps];
 
   LSSAR_HOST void load_keys(const typename Config::Element* keys, i64 stride, int count) {
     const i64 ahead = count >= kAhead + Config::kLanes ? kAhead * stride : 0;
@@ -152,11 +158,14 @@ struct KeyRows {
     for (int i = 0; i < Config::kLanes; ++i) {
       const typename Config::Element* const key = keys + (i < count ? i : count - 1) * stride;
       prefetch_key<Config>(key + ahead);
-      load_row<Config, Config::kHeadDim>(key, copy + i * Config::kHeadDim);
+      if constexpr (Config::kHasPairs)
+        __builtin_memcpy(copy + i * kSteps, key, Config::kHeadDim * sizeof(*key));
+      else
+        load_row<Config, Config::kHeadDim>(key, copy + i * kSteps);
     }
     rows = copy;
     later = nullptr;
-    row_stride = Config::kHeadDim;
+    row_stride = kSteps;
   }
 };
 
@@ -211,16 +220,16 @@ LSSAR_HOST void score_panels(const AttentionParams& params, const FewChunk<Confi
   for (int r = 0; r < slice.rows; ++r) {
     const RowPlace place = {slice.batch, slice.head_of(r), slice.kv_head, 0};
     const i64 row = r % slice.queries, visible = visible_keys<Config>(params, row);
-    load_query<Config>(
-        params, place, row, visible, scratch.queries + r * Config::kHeadDim,
-        [&](float squares) LSSAR_WIDE { return query_scale<Config>(squares, visible); });
+    load_query<Config>(params, place, row, visible, scratch.queries + r * Config::kHeadDim,
+                       [&](float squares)
+                           LSSAR_WIDE { return query_scale<Config>(squares, visible); });
   }
   const i64 stride = params.k.row_stride;
-  const auto* const keys = row_pointer<const typename Config::Element>(
-      params.k, slice.batch, slice.kv_head, of.first_key);
+  const auto* const keys = row_pointer<const typename Config::Element>(params.k, slice.batch,
+                                                                       slice.kv_head, of.first_key);
   for (int key = 0; key < of.keys; key += Config::kPanelKeys) {
-    for (int next = key + Config::kPanelKeys;
-         next < key + 2 * Config::kPanelKeys && next < of.keys; ++next)
+    for (int next = key + Config::kPanelKeys; next < key + 2 * Config::kPanelKeys && next < of.keys;
+         ++next)
       prefetch_key<Config>(keys + next * stride);
     pack_panel<Config>(params, slice.batch, slice.kv_head, of.first_key + key, scratch.panel);
     int r = 0;
@@ -316,7 +325,7 @@ LSSAR_HOST void few_scores(const AttentionParams& params, u32 block,
   } else {
     alignas(64) float rows[Config::kFewRows * Config::kHeadDim];
     for (int r = 0; r < slice.rows; ++r)
-      squares[r] = load_row<Config, Config::kHeadDim>(
+      squares[r] = load_row_factors<Config, Config::kHeadDim>(
           row_pointer<const Element>(params.q, slice.batch, slice.head_of(r), r % slice.queries),
           rows + r * Config::kHeadDim);
     multiply_chunk<Config>(params, of, rows, (int)slice.rows);

@@ -203,23 +203,60 @@ LSSAR_CALLED void fill_tile(const AttentionParams& params, RowPlace place, int n
   }
 }
 
-// sums += gradients keys for kRows rows from first_row on, as far as these exist, and the keys of a
-// tile that they see. `first_key`: the tile's first one, which `keys` points to.
+// kHasPairs: whether one of kRows rows sees so few keys that its gradients must not be rounded.
+// They may sum to zero: if its keys are equal, nothing else would be left of its dq.
 template <class Config>
-LSSAR_HOST void add_keys(const AttentionParams& params, i64 first_row, i64 first_key,
-                         const float* gradients, const typename Config::Element* keys,
-                         float* sums) {
+LSSAR_HOST bool some_see_few_keys(const AttentionParams& params, i64 first_row) {
+  constexpr i64 kFew = 3;
+  if constexpr (!Config::kHasWindow) return visible_keys<Config>(params, first_row) <= kFew;
+  const i64 end = least_of(first_row + Config::kRows, seq_q<Config>(params));
+  for (i64 row = first_row; row < end; ++row)
+    if (visible_keys<Config>(params, row) <= kFew) return true;
+  return false;
+}
+
+// kHasPairs: rounds the gradients of kRows rows, in place. A row's pairs begin where it begins.
+template <class Config>
+LSSAR_HOST void pair_gradients(float* gradients) {
+  for (int r = 0; r < Config::kRows; ++r) {
+    float* const row = gradients + r * Config::kGradKeys;
+    for (int key = 0; key < Config::kGradKeys; key += Config::kLanes)
+      store_rounded<Config>(row + key / 2, load<Config>(row + key));
+  }
+}
+
+// add_keys with gradients, or with pairs of them.
+template <class Config, bool kArePairs>
+LSSAR_HOST void multiply_tile_keys(const AttentionParams& params, i64 first_row, i64 first_key,
+                                   const float* gradients, const typename Config::Element* keys,
+                                   float* sums) {
   constexpr int kTileKeys = Config::kGradKeys;
   if constexpr (Config::kHasWindow) {
-    multiply_seen_values<Config, Config::kRows, Config::kHeadDim, kTileKeys, kTileKeys>(
+    multiply_seen_values<Config, Config::kRows, Config::kHeadDim, kTileKeys, kTileKeys, kArePairs>(
         seen_by_some<Config>(params, first_row, Config::kRows), first_key, gradients, keys,
         params.k.row_stride, kTileKeys, sums);
   } else {
     const i64 last = least_of(first_row + Config::kRows, seq_q<Config>(params)) - 1;
     const int steps = (int)bounded(visible_keys<Config>(params, last) - first_key, 0, kTileKeys);
-    multiply_values<Config, Config::kRows, Config::kHeadDim, kTileKeys, kTileKeys, 1>(
+    multiply_values<Config, Config::kRows, Config::kHeadDim, kTileKeys, kTileKeys, 1, kArePairs>(
         gradients, keys, params.k.row_stride, steps, sums);
   }
+}
+
+// sums += gradients keys for kRows rows from first_row on, as far as these exist, and the keys of a
+// tile that they see. `first_key`: the tile's first one, which `keys` points to. Overwrites the
+// gradients.
+template <class Config>
+LSSAR_HOST void add_keys(const AttentionParams& params, i64 first_row, i64 first_key,
+                         float* gradients, const typename Config::Element* keys, float* sums) {
+  if constexpr (Config::kHasPairs) {
+    if (!some_see_few_keys<Config>(params, first_row)) {
+      pair_gradients<Config>(gradients);
+      multiply_tile_keys<Config, true>(params, first_row, first_key, gradients, keys, sums);
+      return;
+    }
+  }
+  multiply_tile_keys<Config, false>(params, first_row, first_key, gradients, keys, sums);
 }
 
 // Writes the part of a row of sums that is perpendicular to the row's own vector x:

@@ -148,6 +148,7 @@ extern "C" void lssar_index_of_training(const lssar_device::AttentionParams* par
   pack_keys<SamplePairs<true>>(*params, block, scratch);
   forward<SamplePairs<true>>(*params, block, scratch);
   backward_dkdv<SamplePairs<true>>(*params, block, scratch);
+  backward_dq<SamplePairs<true>>(*params, block, scratch);
 }
 
 extern "C" void lssar_index_of_scores(const lssar_device::AttentionParams* params, unsigned block,

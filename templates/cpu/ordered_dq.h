@@ -51,11 +51,11 @@ LSSAR_HOST void wait_for_turn(const u32* turn, u32 mine) {
 }
 
 // Multiplies keys by the tile of `num_rows` rows from place.first_row on, into `sums`. When it is
-// the turn of these keys, adds the result to the sums of all keys before them.
+// the turn of these keys, adds the result to the sums of all keys before them. Overwrites the
+// gradients.
 template <class Config>
 LSSAR_HOST void add_query_gradients(const AttentionParams& params, const RowPlace& place,
-                                    int num_rows, i64 first_key, const float* gradients,
-                                    float* sums) {
+                                    int num_rows, i64 first_key, float* gradients, float* sums) {
   using Element = typename Config::Element;
   constexpr int kPitch = Config::kHeadDimPadded;
   const Element* const keys =

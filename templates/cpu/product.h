@@ -57,19 +57,26 @@ LSSAR_HOST void store_tile(float* to, const Floats<Config> (&acc)[kRows][kVector
 }
 
 // Accumulators of kVectors vectors of columns, from and to rows of outputs kPitch numbers apart.
-template <class Config, int kPitch, int kRows, int kVectors>
+// kArePairs: two vectors have their columns in the order of pair_two_vectors.
+template <class Config, int kPitch, bool kArePairs, int kRows, int kVectors>
 LSSAR_HOST void load_sums(const float* outputs, Floats<Config> (&acc)[kRows][kVectors]) {
   LSSAR_UNROLL
   for (int r = 0; r < kRows; ++r) {
     LSSAR_UNROLL
     for (int c = 0; c < kVectors; ++c)
       acc[r][c] = load<Config>(outputs + r * kPitch + c * Config::kLanes);
+    LSSAR_UNROLL
+    for (int c = 0; kArePairs && c + 1 < kVectors; c += 2)
+      split_groups<Config>(acc[r][c], acc[r][c + 1], LaneNumbers<Config>{});
   }
 }
-template <class Config, int kPitch, int kRows, int kVectors>
-LSSAR_HOST void store_sums(const Floats<Config> (&acc)[kRows][kVectors], float* outputs) {
+template <class Config, int kPitch, bool kArePairs, int kRows, int kVectors>
+LSSAR_HOST void store_sums(Floats<Config> (&acc)[kRows][kVectors], float* outputs) {
   LSSAR_UNROLL
   for (int r = 0; r < kRows; ++r) {
+    LSSAR_UNROLL
+    for (int c = 0; kArePairs && c + 1 < kVectors; c += 2)
+      join_groups<Config>(acc[r][c], acc[r][c + 1], LaneNumbers<Config>{});
     LSSAR_UNROLL
     for (int c = 0; c < kVectors; ++c)
       store<Config>(outputs + r * kPitch + c * Config::kLanes, acc[r][c]);
@@ -108,12 +115,17 @@ template <class Config, bool kIsHalf, int kRowStep, int kRows, int kVectors>
 LSSAR_HOST void multiply_pair(const float* weights, const typename Config::Element* first,
                               const typename Config::Element* second,
                               Floats<Config> (&acc)[kRows][kVectors]) {
-  constexpr int kLast = (kVectors - 1) * Config::kLanes;
+  constexpr int kLanes = Config::kLanes, kLast = kVectors - 1;
   Words<Config> columns[kVectors];
   LSSAR_UNROLL
-  for (int c = 0; c + 1 < kVectors; ++c)
-    columns[c] = pair_rows<Config>(first + c * Config::kLanes, second + c * Config::kLanes);
-  columns[kVectors - 1] = pair_rows<Config, kIsHalf>(first + kLast, second + kLast);
+  for (int c = 0; c + 2 < kVectors; c += 2)
+    pair_two_vectors<Config, false>(first + c * kLanes, second + c * kLanes, columns[c],
+                                    columns[c + 1]);
+  if constexpr (kVectors % 2 != 0)
+    columns[kLast] = pair_rows<Config, kIsHalf>(first + kLast * kLanes, second + kLast * kLanes);
+  else
+    pair_two_vectors<Config, kIsHalf>(first + (kLast - 1) * kLanes, second + (kLast - 1) * kLanes,
+                                      columns[kLast - 1], columns[kLast]);
   LSSAR_UNROLL
   for (int r = 0; r < kRows; ++r) {
     const Words<Config> pair = splat_pair<Config>(weights + r * kRowStep);
@@ -132,7 +144,7 @@ template <class Config, int kRows, int kVectors, bool kIsHalf, int kPitch, int k
 LSSAR_HOST void multiply_columns(const float* weights, const typename Config::Element* values,
                                  i64 row_stride, int steps, float* outputs) {
   Floats<Config> acc[kRows][kVectors];
-  load_sums<Config, kPitch>(outputs, acc);
+  load_sums<Config, kPitch, kArePairs>(outputs, acc);
   for (int first = 0; first < steps; first += kGroup) {
     const int left = steps - first;
     const int count = left < kGroup ? left : kGroup;
@@ -148,7 +160,7 @@ LSSAR_HOST void multiply_columns(const float* weights, const typename Config::El
     }
     weights += kRows * kGroup;
   }
-  store_sums<Config, kPitch>(acc, outputs);
+  store_sums<Config, kPitch, kArePairs>(acc, outputs);
 }
 
 // Steps of a product that matter: steps[i] is a row of values, or the first of a pair's, and
@@ -168,7 +180,7 @@ LSSAR_HOST void multiply_live_columns(const float* weights, const typename Confi
                                       i64 row_stride, int keys, const LiveSteps<kMost>& live,
                                       float* outputs) {
   Floats<Config> acc[kRows][kVectors];
-  load_sums<Config, kPitch>(outputs, acc);
+  load_sums<Config, kPitch, Config::kHasPairs>(outputs, acc);
   for (int i = 0; i < live.count; ++i) {
     if constexpr (Config::kHasWindow && Config::kHasPairs) {
       const int step = live.steps[i];  // ~row: that row stands for both of a pair
@@ -187,7 +199,7 @@ LSSAR_HOST void multiply_live_columns(const float* weights, const typename Confi
       multiply_step<Config, kIsHalf, kRowStep>(weights + live.places[i], of_step, acc);
     }
   }
-  store_sums<Config, kPitch>(acc, outputs);
+  store_sums<Config, kPitch, Config::kHasPairs>(acc, outputs);
 }
 
 // The same for all kDim columns, a chunk at a time, so that accumulators fit in registers. Rows of
@@ -244,8 +256,7 @@ LSSAR_HOST void multiply_seen_values(const VisibleKeys& seen, i64 first_key, con
     if (first >= ends[run]) continue;
     multiply_values<Config, kRows, kDim, kGroup, kRowStep, 1, kArePairs>(
         weights + first / kGroup * (kRows * kGroup) + first % kGroup / kTogether,
-        values + first * row_stride, row_stride, ends[run] - first, outputs, groups,
-        group_weights);
+        values + first * row_stride, row_stride, ends[run] - first, outputs, groups, group_weights);
   }
 }
 

@@ -44,6 +44,23 @@ LSSAR_HOST void transpose(Floats<Config> (&x)[Config::kLanes]) {
   if constexpr (kBit > 1) transpose<Config, kBit / 2>(x);
 }
 
+// Of all groups of four lanes of a and then of b, a gets the even ones and b the odd ones.
+template <class Config, int... l>
+LSSAR_HOST void split_groups(Floats<Config>& a, Floats<Config>& b, Numbers<int, l...>) {
+  const Floats<Config> even = __builtin_shufflevector(a, b, (l / 4 * 8 + l % 4)...);
+  b = __builtin_shufflevector(a, b, (l / 4 * 8 + 4 + l % 4)...);
+  a = even;
+}
+// And back.
+template <class Config, int... l>
+LSSAR_HOST void join_groups(Floats<Config>& a, Floats<Config>& b, Numbers<int, l...>) {
+  constexpr int kLanes = Config::kLanes;
+  const Floats<Config> first =
+      __builtin_shufflevector(a, b, (l / 4 % 2 * kLanes + l / 8 * 4 + l % 4)...);
+  b = __builtin_shufflevector(a, b, (l / 4 % 2 * kLanes + kLanes / 2 + l / 8 * 4 + l % 4)...);
+  a = first;
+}
+
 // Lane l of the result is the sum of the lanes of x[l]. Overwrites x.
 template <class Config, int kBit = Config::kLanes / 2>
 LSSAR_HOST Floats<Config> lane_sums(Floats<Config> (&x)[Config::kLanes]) {

@@ -54,8 +54,17 @@ TEST(CpuPairs, OtherTypesHaveTheKernelsOfTheLevelBelow) {
 TEST(CpuPairs, Lengths) {
   LSSAR_NEEDS_CPU_KERNELS();
   const Problem problem = forward_problem(DType::kBf16, 64, 64, 15, true);
-  for (const auto& [q, k] : std::vector<std::pair<int, int>>{
-           {0, 5}, {5, 0}, {1, 1}, {3, 2}, {13, 65}, {64, 31}, {97, 97}, {257, 257}, {101, 331}})
+  for (const auto& [q, k] : std::vector<std::pair<int, int>>{{0, 5},
+                                                             {5, 0},
+                                                             {1, 1},
+                                                             {3, 2},
+                                                             {1, 1201},
+                                                             {8, 517},
+                                                             {13, 65},
+                                                             {64, 31},
+                                                             {97, 97},
+                                                             {257, 257},
+                                                             {101, 331}})
     check_pairs(problem, sizes_with(1, 4, 2, q, k), InputKind::kGauss);
   for (const auto& [q, k] :
        std::vector<std::pair<int, int>>{{1, 1}, {2, 3}, {13, 65}, {64, 31}, {131, 203}})
@@ -96,10 +105,46 @@ TEST(CpuPairs, HeadDims) {
                        InputKind::kGauss, 13);
   check_pairs(forward_problem(DType::kBf16, 8, 8, 0, true), sizes_with(2, 3, 3, 70, 131),
               InputKind::kGauss, 1);
+  // Few queries.
   check_pairs(forward_problem(DType::kBf16, 8, 8, 0, true), sizes_with(2, 3, 3, 3, 131),
-              InputKind::kGauss);  // few queries
-  check_pairs(forward_problem(DType::kBf16, 248, 136, 7, true), sizes_with(1, 1, 1, 29, 67),
-              InputKind::kGauss);
+              InputKind::kGauss, 1);
+  for (const auto& [dim, dim_v] : std::vector<std::pair<int, int>>{{24, 40}, {104, 8}, {248, 136}})
+    check_pairs(forward_problem(DType::kBf16, dim, dim_v, 7, true), sizes_with(2, 6, 2, 2, 307),
+                InputKind::kGauss, 3);
+  check_pairs_training(forward_problem(DType::kBf16, 248, 136, 7, true),
+                       sizes_with(1, 1, 1, 29, 67), InputKind::kGauss);
+  check_pairs_training(forward_problem(DType::kBf16, 8, 56, 2, true), sizes_with(1, 2, 1, 61, 211),
+                       InputKind::kGauss, 3);
+}
+
+// The gradients of rows of at most 3 keys are not rounded for dq: where keys are equal, they sum to
+// zero. Such rows are the first ones, or all, or any within a window.
+TEST(CpuPairs, RowsOfFewKeys) {
+  LSSAR_NEEDS_CPU_KERNELS();
+  const Problem causal = forward_problem(DType::kBf16, 40, 24, 15, true);
+  const Problem dense = forward_problem(DType::kBf16, 40, 24, 15, false);
+  for (const InputKind kind : {InputKind::kTies, InputKind::kNearTies, InputKind::kGauss}) {
+    check_pairs_training(causal, sizes_with(1, 2, 1, 31, 31), kind);
+    check_pairs_training(causal, sizes_with(1, 2, 1, 23, 13), kind);
+    check_pairs_training(dense, sizes_with(1, 2, 1, 23, 3), kind);
+  }
+  Problem window = causal;
+  window.window_left = 2;
+  check_pairs_training(window, sizes_with(1, 2, 1, 211, 211), InputKind::kTies);
+  check_pairs_training(window, sizes_with(1, 2, 1, 53, 407), InputKind::kGauss);
+}
+
+// dq has a kernel of its own. An odd number of rows are multiplied together.
+TEST(CpuPairs, SplitGradients) {
+  LSSAR_NEEDS_CPU_KERNELS();
+  const Problem problem = forward_problem(DType::kBf16, 24, 40, 15, true);
+  CpuRun run;
+  run.schedule = default_schedule(problem, *target_from_name(kPairsTarget));
+  run.schedule->cpu = CpuOptions{5, 48, 96, 192};
+  run.schedule->dq_mode = DqMode::kSplit;
+  for (const auto& [q, k] : std::vector<std::pair<int, int>>{{1, 1}, {41, 37}, {103, 509}})
+    check_training(problem, sizes_with(1, 2, 1, q, k), InputKind::kGauss, run, 20261128,
+                   kPairsOnly);
 }
 
 TEST(CpuPairs, ScoreFunctions) {

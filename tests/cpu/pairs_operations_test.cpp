@@ -86,5 +86,38 @@ TEST(PairsOperations, NumbersAreRoundedToNearestEven) {
       0x7f80);
 }
 
+// Columns of pairs, and of the sums that they add to, have one order.
+TEST(PairsOperations, PairsOfTwoVectorsHaveTheOrderOfSplitGroups) {
+  constexpr int kLanes = Lanes::kLanes;
+  lssar_device::Bf16 first[2 * kLanes], second[2 * kLanes];
+  Floats a, b;
+  for (int i = 0; i < 2 * kLanes; ++i) {
+    first[i].bits = static_cast<uint16_t>(1 + i);
+    second[i].bits = static_cast<uint16_t>(101 + i);
+    (i < kLanes ? a : b)[i % kLanes] = static_cast<float>(i);
+  }
+  const Floats a_before = a, b_before = b;
+  lssar_device::split_groups<Lanes>(a, b, lssar_device::LaneNumbers<Lanes>{});
+  const auto expect_pairs = [&](const Words& pairs, const Floats& columns, int count) {
+    for (int i = 0; i < kLanes; ++i) {
+      const auto column = static_cast<uint32_t>(columns[i]);
+      const bool is_there = column < static_cast<uint32_t>(count);
+      EXPECT_EQ(pairs[i], is_there ? (101 + column) << 16 | (1 + column) : 0) << i;
+    }
+  };
+  Words even, odd;
+  lssar_device::pair_two_vectors<Lanes, false>(first, second, even, odd);
+  expect_pairs(even, a, 2 * kLanes);
+  expect_pairs(odd, b, 2 * kLanes);
+  lssar_device::pair_two_vectors<Lanes, true>(first, second, even, odd);
+  expect_pairs(even, a, kLanes * 3 / 2);
+  expect_pairs(odd, b, kLanes * 3 / 2);
+  lssar_device::join_groups<Lanes>(a, b, lssar_device::LaneNumbers<Lanes>{});
+  for (int i = 0; i < kLanes; ++i) {
+    EXPECT_EQ(a[i], a_before[i]);
+    EXPECT_EQ(b[i], b_before[i]);
+  }
+}
+
 }  // namespace
 }  // namespace lssar
