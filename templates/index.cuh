@@ -52,6 +52,7 @@ struct SampleConfig : SampleFunctions {
   static constexpr i64 kSeqQ = 0;
   static constexpr i64 kSeqK = 0;
   static constexpr bool kHasLengths = false, kAppends = false, kIsInvariant = false;
+  static constexpr int kRotaryDim = 0;
   static constexpr bool kIsCausal = true, kHasWindow = false;
   static constexpr int kPower = 3;
   static constexpr float kOffset = 1.0f;
