@@ -122,8 +122,8 @@ std::string to_string(const Problem& problem);
 nlohmann::json to_json(const Problem& problem);
 
 // Missing fields keep their defaults. But a missing head_dim_v, seq_k or kv_heads takes a given
-// head_dim, seq_q or heads; with varlen a missing seq_k stays 0. An unknown field, a wrong type or an unknown name is an error that
-// names it. The result is validated.
+// head_dim, seq_q or heads; with varlen a missing seq_k stays 0. An unknown field, a wrong type or
+// an unknown name is an error that names it. The result is validated.
 Result<Problem> problem_from_json(const nlohmann::json& json);
 
 }  // namespace lssar

@@ -272,7 +272,8 @@ int64_t cpu_packed_bytes(const Problem& problem, const Schedule& schedule, int64
 }
 
 bool cpu_takes_few_queries(const Problem& problem) {
-  return problem.pass == Pass::kForward && built_in_seq_q(problem) <= kCpuFewRows && !is_general(problem);
+  return problem.pass == Pass::kForward && built_in_seq_q(problem) <= kCpuFewRows &&
+         !is_general(problem);
 }
 
 int cpu_few_scratch_bytes(const Problem& problem, const Schedule& schedule, const Target& target) {

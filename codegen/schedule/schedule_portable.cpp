@@ -193,7 +193,8 @@ void choose_portable_forward(Schedule& schedule, const Problem& problem, const T
 bool prefers_split_keys(const Problem& problem) {
   // With fewer keys the launches take longer than what they spare.
   constexpr int64_t kLeastKeys = 513;
-  return problem.pass == Pass::kForward && !problem.invariant && problem.seq_q >= 1 && problem.seq_q <= kMostFewQueries &&
+  return problem.pass == Pass::kForward && !problem.invariant && problem.seq_q >= 1 &&
+         problem.seq_q <= kMostFewQueries &&
          (problem.seq_k == 0 || problem.seq_k >= kLeastKeys);
 }
 

@@ -560,8 +560,8 @@ LSSAR_API lssar_status lssar_execute_backward(const lssar_plan* plan,
  *                              and rows cu_seqlens_new[b] to cu_seqlens_new[b + 1] - 1 are those of
  *                              sequence b, at most seq_new
  *
- * The array is in memory of the device. A bad entry, and more new keys than a sequence has keys,
- * are what bad lengths are. With rotary_dim k holds keys before the rotation, and k_new does too. */
+ * The array is in memory of the device. A bad entry counts as a bad length, and so do more new keys
+ * than a sequence has keys. With rotary_dim k and k_new hold keys before the rotation. */
 
 /* Keys in ranges: the forward's two passes one by one, with errors as above, so that keys may be
  * split over GPUs (context parallelism), calls (ring attention) or streams (few queries, many

@@ -87,10 +87,9 @@ template <class Number>
 constexpr int kLineNumbers = 64 / (int)sizeof(Number);
 
 // Lane l is the product of row l of `rows` with `other`, or with itself if that is null. Rows have
-// factors (cpu/factors.h). Has memory
-// deliver kLanes rows from `later` on, if that is not null, a line at a time between the products:
-// all of them at once take every place that a core has for lines on their way. Lines are read in
-// the order of their addresses.
+// factors (cpu/factors.h). Prefetches kLanes rows from `later` on, if that is not null, a line at a
+// time between the products: all of them at once take every place that a core has for lines on
+// their way. Lines are read in the order of their addresses.
 template <class Config>
 LSSAR_HOST Floats<Config> row_products(const float* rows, i64 row_stride, const float* other,
                                        const float* later) {
@@ -125,7 +124,7 @@ LSSAR_HOST Floats<Config> row_products(const float* rows, i64 row_stride, const 
   return lane_sums<Config>(acc);
 }
 
-// Has memory deliver a row of a key.
+// Prefetches a key's row.
 template <class Config>
 LSSAR_HOST void prefetch_key(const typename Config::Element* key) {
   LSSAR_ROLLED

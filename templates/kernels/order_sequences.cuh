@@ -6,9 +6,9 @@
 // the tiles of a head before each sequence in that order.
 //
 // If a length is negative, or rows lie outside the tensors, no launch has tiles. So nothing is
-// computed, and no memory outside is touched. This holds, too, for a sequence that gets more new
-// keys than it has keys. With rotary positions this holds for a sequence with
-// more queries than keys, too: its first queries would stand before position 0.
+// computed, and no memory outside is touched. More new keys than a sequence has keys count as a bad
+// length, too. So do, with rotary positions, more queries than keys: the first queries would stand
+// before position 0.
 //
 // One block of kSequenceThreads threads. A thread has one bucket.
 #pragma once
