@@ -1,4 +1,6 @@
-// The core must not link LLVM: a training job that loads it would carry 100 MB of compiler.
+// What the library links. The core must not link LLVM: a training job that loads it would carry
+// 100 MB of compiler.
+#include <gnu/libc-version.h>
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -38,6 +40,22 @@ void expect_no_compiler(const fs::path& file) {
 TEST(CompilerLinks, TheLibraryLinksNoCompiler) { expect_no_compiler(root() / "lib/liblssar.so"); }
 
 TEST(CompilerLinks, TheCommandLinksNoCompiler) { expect_no_compiler(root() / "bin/lssar"); }
+
+// The wheels are for glibc 2.34 and later (tools/wheel.sh). hypot, for one, has a version of 2.35.
+TEST(CompilerLinks, TheLibraryNeedsNoNewerGlibcThanItsWheels) {
+  if (std::string(gnu_get_libc_version()) != "2.36") GTEST_SKIP() << "wheels are made on Debian 12";
+  const std::string library = (root() / "lib/liblssar.so").string();
+  std::istringstream lines(output_of("nm -D --undefined-only '" + library + "'"));
+  int num_symbols = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const std::string version = "@GLIBC_2.";
+    const size_t at = line.find(version);
+    if (at == std::string::npos) continue;
+    EXPECT_LE(std::stoi(line.substr(at + version.size())), 34) << line;
+    ++num_symbols;
+  }
+  EXPECT_GT(num_symbols, 0);
+}
 
 TEST(CompilerLinks, TheCompilerLibraryIsTheOneThatLinksLlvm) {
   const fs::path library = root() / "lib/liblssar_llvm.so";
