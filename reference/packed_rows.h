@@ -8,7 +8,7 @@
 namespace lssar {
 
 // Rows [first, end) of each head of `all`, which is [heads, total, dim]: the sequence that lies
-// there, as [heads, end - first, dim]. Of an empty tensor: nothing.
+// there, as [heads, end - first, dim]. An empty tensor gives an empty part.
 template <class T>
 std::vector<T> rows_of_heads(const std::vector<T>& all, int64_t heads, int64_t total, int64_t dim,
                              int64_t first, int64_t end) {

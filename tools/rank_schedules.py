@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Do the models rank schedules as an H100 does? The table of docs/timing_model.md, made anew.
+"""Compares how the models rank schedules with an H100's times, and prints the table of docs/timing_model.md.
 
     tools/rank_schedules.py [MEASURED] --kept FILE [--lssar PROGRAM] [--detail]
 

@@ -44,7 +44,7 @@ LSSAR_HOST void transpose(Floats<Config> (&x)[Config::kLanes]) {
   if constexpr (kBit > 1) transpose<Config, kBit / 2>(x);
 }
 
-// Of all groups of four lanes of a and then of b, a gets the even ones and b the odd ones.
+// Takes the groups of four lanes of a, then those of b. a gets the even groups and b the odd ones.
 template <class Config, int... l>
 LSSAR_HOST void split_groups(Floats<Config>& a, Floats<Config>& b, Numbers<int, l...>) {
   const Floats<Config> even = __builtin_shufflevector(a, b, (l / 4 * 8 + l % 4)...);

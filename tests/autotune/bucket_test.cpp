@@ -109,7 +109,7 @@ TEST(Bucket, TellsVarlenRotaryAndInvariantApart) {
     EXPECT_FALSE(same_but_sizes(plain, bucket)) << field;
     EXPECT_NE(to_string(bucket).find(std::string(" ") + field), std::string::npos);
     EXPECT_EQ(without(bucket, lacking(plain, bucket)), plain) << field;
-    // Files of versions without the field have none, and are read.
+    // Older versions wrote files without this field. They are still read.
     EXPECT_FALSE(to_json(plain).contains(field));
     EXPECT_EQ(to_json(bucket).at(field), true);
     const auto again = bucket_from_json(to_json(bucket));

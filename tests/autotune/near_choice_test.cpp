@@ -110,8 +110,8 @@ TEST(NearChoice, VarlenRotaryAndInvariantAreLikewise) {
   }
 }
 
-// Of records that lack something, the one that has varlen comes before the one with rotary
-// positions, and before nearer lengths.
+// Each record lacks something. A record with varlen comes before one with rotary positions, and
+// before one with nearer lengths.
 TEST(NearChoice, WhatARecordHasComesBeforeItsLengths) {
   Problem problem = sample_problem();
   problem.varlen = true;

@@ -267,7 +267,7 @@ TEST(CpuTimedSizes, AreAPartOfManyHeadsAndAllOfFew) {
   EXPECT_EQ(timed_cpu_sizes(problem, {1, 4, 4, 64, 64}, 2), (Sizes{1, 4, 4, 64, 64}));
 }
 
-// Of many sequences long and short ones remain, after heads are left out.
+// Heads are left out first, then sequences. Long and short sequences remain.
 TEST(CpuTimedSizes, OfSequencesAreFewerHeadsThenFewerSequences) {
   Problem problem;
   problem.causal = problem.varlen = true;
