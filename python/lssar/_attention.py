@@ -162,8 +162,8 @@ def _shapes(q, k, v):
 def _as_sequences(
     q, k, v, causal, p, offset, layout, score, sink, window, invariant, rotary, slopes
 ):
-    """By the operators of sequences, all of one length: torch.ops.lssar.forward takes no window and no
-    rotary positions, and is not invariant."""
+    """By the operators of sequences, all of one length: torch.ops.lssar.forward takes no window, no
+    rotary positions and no slopes, and is not invariant."""
     what = "attention within a window" if window else "invariant attention"
     if rotary is not None:
         what = "attention with rotary positions"

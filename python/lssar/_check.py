@@ -23,6 +23,12 @@ def _refuse(condition, message):
     _rules.refuse(condition, message, _is_surely)
 
 
+def check_is_tensor(name, x):
+    """That an argument which may be left out is a tensor, or None."""
+    if x is not None and not isinstance(x, torch.Tensor):
+        raise TypeError(f"{name}: {type(x).__name__}; must be a torch.Tensor, or None")
+
+
 def check_device(q):
     if q.device.type not in DEVICES:
         raise ValueError(f"q: on device '{q.device}'; must be on a CUDA device or the CPU")
@@ -83,8 +89,7 @@ def check_sink(sink, q, score, p, offset, slopes=None):
     if sink is None and slopes is None and not score:
         return
     wanted = sink_dtype(q.dtype)
-    if sink is not None and not isinstance(sink, torch.Tensor):
-        raise TypeError(f"sink: {type(sink).__name__}; must be a torch.Tensor, or None")
+    check_is_tensor("sink", sink)
     if sink is not None:
         _check_place("sink", sink, q, "[heads]")  # first, because nested tensors have no shape
     heads = q.shape[1]
@@ -105,8 +110,7 @@ def check_sink(sink, q, score, p, offset, slopes=None):
 
 def _check_slopes(slopes, q, heads, score):
     wanted = sink_dtype(q.dtype)
-    if slopes is not None and not isinstance(slopes, torch.Tensor):
-        raise TypeError(f"alibi_slopes: {type(slopes).__name__}; must be a torch.Tensor, or None")
+    check_is_tensor("alibi_slopes", slopes)
     if slopes is not None:
         _check_place("alibi_slopes", slopes, q, "[heads]")
     shape = None if slopes is None else slopes.shape

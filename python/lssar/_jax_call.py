@@ -1,4 +1,4 @@
-"""Handlers of calls for XLA: what jax and _jax_varlen share. Needs JAX, and not torch.
+"""Handlers of calls for XLA: what jax, _jax_varlen and _jax_kv_cache share. Needs JAX, and not torch.
 
 Handlers are Python functions that XLA calls on threads of its own; on a GPU they enqueue kernels on
 XLA's stream and do not wait for them.

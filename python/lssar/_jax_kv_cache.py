@@ -115,7 +115,7 @@ def _checked_lengths(given, k_cache, k):
     if given is None:
         given = 0 if k is not None else room
     if isinstance(given, int) and not isinstance(given, bool):
-        _rules.check_cache_length(given, room, new)
+        _rules.check_cache_lengths(given, given, room, new)
         return jnp.full((batch,), given, jnp.int32)
     given = jnp.asarray(given)
     if given.dtype.name != "int32":

@@ -7,6 +7,7 @@ from typing import Optional, Tuple, Union
 import torch
 
 from . import _op, _rotary, _rules
+from ._check import check_is_tensor
 from ._varlen import check_lengths, check_tensors
 from ._varlen_op import Lengths, Options, append_and_attend, attend, plain_rows
 
@@ -86,8 +87,8 @@ def attention_with_kv_cache(
 
 def _is_plain(q, k_cache, v_cache, k, v, sink, alibi_slopes):
     """Whether the library's call may write the caches. torch.compile and the like see operators."""
-    is_plain_call = _op.is_plain_call
-    return is_plain_call(q, k_cache, v_cache, sink) and is_plain_call(k, k, v, alibi_slopes)
+    calls = ((q, k_cache, v_cache, sink), (q, k, v, alibi_slopes))
+    return all(_op.is_plain_call(*tensors) for tensors in calls)
 
 
 def _rotated(q, k, used, rotary):
@@ -110,8 +111,7 @@ def _cache_lengths(q, k, v, k_cache, v_cache, cache_seqlens):
         raise TypeError("k and v: one is None; must be both, or neither")
     new = 0
     for name, x in (("k", k), ("v", v)):
-        if x is not None and not isinstance(x, torch.Tensor):
-            raise TypeError(f"{name}: {type(x).__name__}; must be a torch.Tensor, or None")
+        check_is_tensor(name, x)
     if k is not None:
         new = k.shape[1] if k.dim() == 4 else 0
         for name, x, cache in (("k", k, k_cache), ("v", v, v_cache)):
@@ -124,17 +124,13 @@ def _cache_lengths(q, k, v, k_cache, v_cache, cache_seqlens):
     if cache_seqlens is None:
         cache_seqlens = 0 if k is not None else room
     if isinstance(cache_seqlens, int) and not isinstance(cache_seqlens, bool):
-        _rules.check_cache_length(cache_seqlens, room, new)
+        _rules.check_cache_lengths(cache_seqlens, cache_seqlens, room, new)
         used = torch.full((batch,), cache_seqlens, dtype=torch.int32, device=q.device)
     else:
         check_lengths("cache_seqlens", cache_seqlens, batch, q)
         used = cache_seqlens
-    is_readable = q.device.type == "cpu"
-    if batch and is_readable and not (0 <= int(used.min()) and int(used.max()) + new <= room):
-        raise ValueError(
-            f"cache_seqlens: from {int(used.min())} to {int(used.max())}; must be from 0 to "
-            f"{room - new}, because the caches have room for {room} keys and {new} are added"
-        )
+    if batch and q.device.type == "cpu":
+        _rules.check_cache_lengths(int(used.min()), int(used.max()), room, new)
     return used
 
 

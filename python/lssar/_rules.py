@@ -220,8 +220,8 @@ def check_layout(layout, scale, shapes, score=""):
 
 
 def check_is_due(name, field, shape, is_due, heads, dtype):
-    """Of an argument with a number for each head, which a score function has if its `field` is
-    per_head. `shape`: of the one that was given, or None."""
+    """Checks an argument with a number for each head, which is due where the score function's `field`
+    is per_head. `shape`: that of the argument, or None."""
     if is_due and shape is None:
         raise ValueError(
             f"{name}: None; must be {dtype} [heads], {(heads,)}, because the score function has "
@@ -288,11 +288,12 @@ def check_rotary_room(positions, rows):
         )
 
 
-def check_cache_length(length, room, new):
-    """`length`: how many keys each cache holds before `new` ones are added."""
-    if not 0 <= length <= room - new:
+def check_cache_lengths(least, most, room, new):
+    """`least` and `most`: keys that a cache holds before `new` ones are added."""
+    if least < 0 or most > room - new:
+        given = least if least == most else f"from {least} to {most}"
         raise ValueError(
-            f"cache_seqlens: {length}; must be from 0 to {room - new}, because the caches "
+            f"cache_seqlens: {given}; must be from 0 to {room - new}, because the caches "
             f"have room for {room} keys and {new} are added"
         )
 

@@ -8,7 +8,7 @@ import torch
 
 from . import _padding, _plans, _rules
 from ._attention import attention
-from ._check import sink_dtype
+from ._check import check_is_tensor, sink_dtype
 from ._score_text import score_fields
 
 # Arguments of attention functions that change the result, and are not passed on.
@@ -137,8 +137,7 @@ def _registered_slopes(slopes, has_alibi):
     """What register_transformers was given: a copy."""
     if slopes is None:
         return None
-    if not isinstance(slopes, torch.Tensor):
-        raise TypeError(f"alibi_slopes: {type(slopes).__name__}; must be a torch.Tensor, or None")
+    check_is_tensor("alibi_slopes", slopes)
     shape = tuple(slopes.shape)
     if len(shape) != 1:
         raise ValueError(f"alibi_slopes: shape {shape}; must be [heads]")

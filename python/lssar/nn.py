@@ -7,7 +7,7 @@ import torch
 from . import _plans, _rules
 from ._alibi import alibi_slopes as slopes_of_paper
 from ._attention import attention
-from ._check import sink_dtype
+from ._check import check_is_tensor, sink_dtype
 
 
 class KVCache:
@@ -146,8 +146,7 @@ class LSSARAttention(torch.nn.Module):
         has_alibi = _plans.has_alibi(self.score)
         if given is None:
             return slopes_of_paper(self.num_heads, device).to(dtype) if has_alibi else None
-        if not isinstance(given, torch.Tensor):
-            raise TypeError(f"alibi_slopes: {type(given).__name__}; must be a torch.Tensor, or None")
+        check_is_tensor("alibi_slopes", given)
         shape = given.shape
         _rules.check_is_due("alibi_slopes", "alibi", shape, has_alibi, self.num_heads, dtype)
         _rules.check_per_head("alibi_slopes", shape, self.num_heads)
