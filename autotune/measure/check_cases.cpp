@@ -150,7 +150,7 @@ std::vector<CheckCase> check_cases(const Problem& problem, const Sizes& sizes,
 Problem with_open_lengths(const Problem& problem, const Schedule& schedule) {
   Problem open = problem;
   open.seq_k = 0;
-  if (!splits_keys(schedule)) open.seq_q = 0;
+  if (problem.varlen || !splits_keys(schedule)) open.seq_q = 0;
   return open;
 }
 

@@ -32,16 +32,17 @@ struct CheckCase {
 // Lengths around the edges of the schedule's tiles, with more keys than queries, fewer, and as
 // many. With rotary positions never fewer. With varlen a sequence of these lengths comes with an
 // empty one and shorter ones. Heads are in the ratio of `sizes`. Lengths that the problem fixes
-// stay. `source` is what the schedule emits for the problem.
+// stay; those that a problem with varlen states do not. `source` is what the schedule emits for the problem.
 std::vector<CheckCase> check_cases(const Problem& problem, const Sizes& sizes,
                                    const Schedule& schedule, const KernelSource& source,
                                    CheckDepth depth);
 
-// The same problem with lengths given at run time. The number of queries stays where the schedule
-// is for few of them (split_keys).
+// The same problem with lengths given at run time. Without varlen the number of queries stays where
+// the schedule is for few of them (split_keys).
 Problem with_open_lengths(const Problem& problem, const Schedule& schedule);
+// Whether a length is built into the problem's kernels.
 inline bool has_fixed_length(const Problem& problem) {
-  return problem.seq_q != 0 || problem.seq_k != 0;
+  return built_in_seq_q(problem) != 0 || built_in_seq_k(problem) != 0;
 }
 
 }  // namespace lssar

@@ -251,7 +251,20 @@ INSTANTIATE_TEST_SUITE_P(All, GoodFeature,
                            return name;
                          });
 
-// The wrong edge shows in a sequence that is not the first one only.
+// Lengths that a problem states choose its schedule. The cases have others.
+TEST(CandidateCheck, KernelsOfFewQueriesPassWithSequences) {
+  RunnerTask task = small_task();
+  task.problem.varlen = true;
+  task.problem.seq_q = task.sizes.seq_q = 1;
+  task.problem.seq_k = task.sizes.seq_k = 600;
+  CandidateSpec candidate;
+  candidate.id = "default";
+  candidate.schedule = default_schedule(task.problem, target_of(task));
+  ASSERT_NE(candidate.schedule.split_keys, 0);
+  expect_good(task, candidate, CheckDepth::kQuick);
+}
+
+// A wrong edge is found in calls of sequences, too. The reason names the lengths.
 TEST(CandidateCheck, ASequencesErrorIsFound) {
   RunnerTask task = small_task();
   task.problem.varlen = true;
