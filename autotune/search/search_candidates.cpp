@@ -26,13 +26,17 @@ int budget_rank(const std::string& search) {
 
 }  // namespace
 
-// The newest record of that source; later lines replace earlier ones.
+// The newest record of that source; later lines replace earlier ones. A time is used only if it is
+// of this search's sizes: a bucket has others, which take longer or shorter.
 const TuningRecord* SearchRun::known_record(const std::string& source_hash) const {
   if (request_.known == nullptr) return nullptr;
   const std::vector<TuningRecord>& records = request_.known->records();
   for (auto record = records.rbegin(); record != records.rend(); ++record) {
+    const bool is_of_these_sizes =
+        record->sizes == request_.sizes && record->lengths == request_.lengths;
     if (record->source_hash == source_hash && record->bucket == bucket_ &&
-        record->machine == runner_.machine() && record->evidence == runner_.evidence()) {
+        record->machine == runner_.machine() && record->evidence == runner_.evidence() &&
+        (record->verdict != Verdict::kOk || is_of_these_sizes)) {
       return &*record;
     }
   }

@@ -276,6 +276,31 @@ TEST_F(SearchTest, RecordsOfAnotherMachineAreNotUsed) {
   EXPECT_EQ(outcome.reused, 0);
 }
 
+// One bucket has many sizes, and sequences of many lengths.
+TEST_F(SearchTest, TimesOfOtherSizesOfTheBucketAreNotUsed) {
+  request_.budget = *budget_named("quick");
+  run();
+  resumes_ = true;
+  request_.budget = *budget_named("normal");
+  request_.sizes.seq_k = 5000;
+  EXPECT_EQ(run().reused, 0);
+}
+
+TEST_F(SearchTest, TimesOfSequencesOfOtherLengthsAreNotUsed) {
+  request_.problem.varlen = true;
+  request_.lengths = {{4096, 17}, {4096, 17}};
+  request_.sizes = sizes_of_call(request_.lengths, 16, 16);
+  request_.budget = *budget_named("quick");
+  run();
+  resumes_ = true;
+  request_.budget = *budget_named("normal");
+  request_.lengths = {{4096, 4096}, {4096, 4096}};
+  EXPECT_EQ(run().reused, 0);
+  request_.lengths = {{4096, 17}, {4096, 17}};
+  request_.budget = *budget_named("full");
+  EXPECT_GT(run().reused, 0);
+}
+
 TEST_F(SearchTest, AGivenCandidateIsTriedBesideTheOthersAndNeverChosen) {
   CandidateSpec given;
   given.id = "by hand";
