@@ -31,8 +31,8 @@ struct CheckCase {
 
 // Lengths around the edges of the schedule's tiles, with more keys than queries, fewer, and as
 // many. With rotary positions never fewer. With varlen a sequence of these lengths comes with an
-// empty one and shorter ones. Heads are in the ratio of `sizes`. Lengths that the problem fixes
-// stay; those that a problem with varlen states do not. `source` is what the schedule emits for the problem.
+// empty one and shorter ones. Heads are in the ratio of `sizes`. Lengths that are built into the
+// problem's kernels stay. `source` is what the schedule emits for the problem.
 std::vector<CheckCase> check_cases(const Problem& problem, const Sizes& sizes,
                                    const Schedule& schedule, const KernelSource& source,
                                    CheckDepth depth);

@@ -22,8 +22,10 @@ uint64_t key_of(int a, int b, int c = 0) {
 
 // An estimate takes as long as the parts are many, and a search makes thousands.
 constexpr size_t kMostParts = 8;
+constexpr int64_t kMostEvenSequences = 1024;  // a call may have 2^31 - 1
 
-// Sequences of one part, most work first: [first, end) of `order`.
+// What stands for the sequences order[first] to order[end - 1]: their share of sizes.batch, with
+// their mean lengths, rounded up.
 Sizes mean_of(const SequenceLengths& lengths, const Sizes& sizes, const std::vector<size_t>& order,
               size_t first, size_t end) {
   const auto count = static_cast<int64_t>(end - first);
@@ -32,26 +34,13 @@ Sizes mean_of(const SequenceLengths& lengths, const Sizes& sizes, const std::vec
     q += lengths.q[order[i]];
     k += lengths.k[order[i]];
   }
-  return {count, sizes.heads, sizes.kv_heads, (q + count - 1) / count, (k + count - 1) / count};
+  return {count * sizes.batch / lengths.count(), sizes.heads, sizes.kv_heads,
+          (q + count - 1) / count, (k + count - 1) / count};
 }
 
-}  // namespace
-
-ProblemFigures::ProblemFigures(const Problem& problem, const Sizes& sizes)
-    : problem_(problem),
-      sizes_(sizes),
-      multiplications_{multiplications_of(problem.p), multiplications_of(problem.p - 1)} {
-  if (is_general(problem)) functions_ = function_costs(problem);
-}
-
-CallParts parts_of_call(const Problem& problem, const Sizes& sizes,
-                        const SequenceLengths& lengths) {
-  CallParts parts;
-  if (!problem.varlen || sizes.batch <= 0) {
-    parts.push_back(std::make_unique<CallPart>(problem, sizes));
-    return parts;
-  }
-  if (lengths.empty()) return parts_of_call(problem, sizes, even_lengths(problem, sizes));
+// The parts of a call of sizes.batch sequences, for which `lengths` stand.
+CallParts parts_of_sequences(const Problem& problem, const Sizes& sizes,
+                             const SequenceLengths& lengths) {
   const auto work = [&](size_t b) {
     return std::tuple(static_cast<double>(lengths.q[b]) * static_cast<double>(lengths.k[b]),
                       lengths.q[b], lengths.k[b]);
@@ -73,6 +62,7 @@ CallParts parts_of_call(const Problem& problem, const Sizes& sizes,
     for (size_t part = 1; part <= kMostParts; ++part)
       ends.push_back(part * order.size() / kMostParts);
   }
+  CallParts parts;
   size_t first = 0;
   for (const size_t end : ends) {
     parts.push_back(
@@ -80,6 +70,29 @@ CallParts parts_of_call(const Problem& problem, const Sizes& sizes,
     first = end;
   }
   return parts;
+}
+
+}  // namespace
+
+ProblemFigures::ProblemFigures(const Problem& problem, const Sizes& sizes)
+    : problem_(problem),
+      sizes_(sizes),
+      multiplications_{multiplications_of(problem.p), multiplications_of(problem.p - 1)} {
+  if (is_general(problem)) functions_ = function_costs(problem);
+}
+
+CallParts parts_of_call(const Problem& problem, const Sizes& sizes,
+                        const SequenceLengths& lengths) {
+  if (!problem.varlen || sizes.batch <= 0) {
+    CallParts parts;
+    parts.push_back(std::make_unique<CallPart>(problem, sizes));
+    return parts;
+  }
+  if (!lengths.empty()) return parts_of_sequences(problem, sizes, lengths);
+  // Even lengths of more sequences have about the same means.
+  Sizes some = sizes;
+  some.batch = std::min(sizes.batch, kMostEvenSequences);
+  return parts_of_sequences(problem, sizes, even_lengths(problem, some));
 }
 
 TileCount ProblemFigures::query_tiles(int rows, int cols) {

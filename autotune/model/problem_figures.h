@@ -66,8 +66,8 @@ class ProblemFigures {
   Memo<EvaluatorMix> mixes_;
 };
 
-// A call without sequences, or the sequences of one length in a call: as batch entries. An estimate
-// adds up the work of a call's parts.
+// A part of a call, as a batch: all of a call without sequences, or those sequences of a call that
+// have the same lengths. An estimate adds up the work of a call's parts.
 struct CallPart {
   const Sizes sizes;
   ProblemFigures figures;

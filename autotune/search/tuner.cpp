@@ -18,7 +18,8 @@ namespace {
 constexpr int kMostCompilers = 16;
 constexpr int64_t kTypicalTokens = 16384;
 
-Status check_task(const TuneProblem& task) {
+// The problem with the lengths that it is timed at. Errors: those of tune() about its arguments.
+Result<TuneProblem> checked_task(TuneProblem task) {
   LSSAR_RETURN_IF_ERROR(validate(task.problem));
   if (is_of_range(task.problem.pass)) {
     return invalid_argument(
@@ -27,7 +28,6 @@ Status check_task(const TuneProblem& task) {
                     pass_name(task.problem.pass)));
   }
   LSSAR_RETURN_IF_ERROR(check_sizes(task.problem, task.sizes));
-  LSSAR_RETURN_IF_ERROR(check_lengths(task.problem, task.sizes, task.lengths));
   const std::pair<const char*, int64_t> all[] = {{"batch", task.sizes.batch},
                                                  {"heads", task.sizes.heads},
                                                  {"seq_q", task.sizes.seq_q},
@@ -37,20 +37,19 @@ Status check_task(const TuneProblem& task) {
     return invalid_argument(
         fmt::format("{} = {}: tuning needs work to time: at least 1", name, value));
   }
-  if (!task.problem.varlen) return {};
+  if (task.problem.varlen && task.sizes.batch > kMostSequences) {
+    return invalid_argument(fmt::format("batch = {}: allowed with varlen are 1 to {} sequences",
+                                        task.sizes.batch, kMostSequences));
+  }
+  if (task.lengths.empty()) task.lengths = even_lengths(task.problem, task.sizes);
+  LSSAR_RETURN_IF_ERROR(check_lengths(task.problem, task.sizes, task.lengths));
+  if (!task.problem.varlen) return task;
   for (size_t b = 0; b < task.lengths.q.size(); ++b) {
-    if (task.lengths.q[b] > 0 && task.lengths.k[b] > 0) return {};
+    if (task.lengths.q[b] > 0 && task.lengths.k[b] > 0) return task;
   }
   return invalid_argument(fmt::format(
       "lengths = {}: tuning needs work to time: a sequence with at least 1 query and 1 key",
       to_string(task.lengths)));
-}
-
-// The problem with the lengths that it is timed at.
-TuneProblem with_lengths(const TuneProblem& problem) {
-  TuneProblem whole = problem;
-  if (whole.lengths.empty()) whole.lengths = even_lengths(whole.problem, whole.sizes);
-  return whole;
 }
 
 Result<TuningTable> load_table(const std::string& path) {
@@ -171,8 +170,7 @@ Sizes typical_sizes(const Problem& problem) {
 }
 
 Result<SearchOutcome> tune(const TuneProblem& task, const TuneOptions& options) {
-  const TuneProblem problem = with_lengths(task);
-  LSSAR_RETURN_IF_ERROR(check_task(problem));
+  LSSAR_ASSIGN_OR_RETURN(const TuneProblem problem, checked_task(task));
   Stopwatch watch(options.now_s);
   watch.start();
   LSSAR_ASSIGN_OR_RETURN(
@@ -184,8 +182,7 @@ Result<SearchOutcome> tune(const TuneProblem& task, const TuneOptions& options) 
 
 Result<SearchOutcome> tune_with(CandidateRunner& runner, const TuneProblem& task,
                                 const TuneOptions& options) {
-  const TuneProblem problem = with_lengths(task);
-  LSSAR_RETURN_IF_ERROR(check_task(problem));
+  LSSAR_ASSIGN_OR_RETURN(const TuneProblem problem, checked_task(task));
   Stopwatch watch(options.now_s);
   return tune_timed(runner, problem, options, watch);
 }

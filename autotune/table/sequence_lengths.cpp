@@ -28,7 +28,6 @@ int64_t share(int64_t length, int64_t b, int64_t count) {
 }
 
 Status read_list(JsonFields& fields, const char* name, std::vector<int64_t>& out) {
-  constexpr size_t kMostSequences = 1 << 20;
   const nlohmann::json* const list = fields.need_list(name, kMostSequences);
   if (list == nullptr) return fields.status();
   for (const nlohmann::json& one : *list) {
@@ -89,6 +88,10 @@ Status check_lengths(const Problem& problem, const Sizes& sizes, const SequenceL
     return invalid_argument(
         fmt::format("lengths: {} of queries and {} of keys; allowed are as many", lengths.q.size(),
                     lengths.k.size()));
+  }
+  if (lengths.count() > kMostSequences) {
+    return invalid_argument(
+        fmt::format("lengths: {} sequences; allowed are 1 to {}", lengths.count(), kMostSequences));
   }
   int64_t total_q = 0, total_k = 0;
   for (size_t b = 0; b < lengths.q.size(); ++b) {

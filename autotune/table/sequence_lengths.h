@@ -46,8 +46,12 @@ Sizes sizes_of_sequence(const SequenceLengths& lengths, size_t b, const Sizes& c
 // command.
 std::string to_string(const SequenceLengths& lengths);
 
-// kInvalidArgument: lengths without varlen or varlen without lengths; a length below 0 or above
-// 2^31 - 1 in all; sizes of another call; with rotary positions more queries than keys.
+// The most sequences of a call that is measured, because its record lists them.
+inline constexpr int64_t kMostSequences = 1 << 20;
+
+// kInvalidArgument: lengths without varlen or varlen without lengths; more than kMostSequences; a
+// length below 0; more than 2^31 - 1 queries or keys in all; sizes of another call; with rotary
+// positions more queries than keys.
 Status check_lengths(const Problem& problem, const Sizes& sizes, const SequenceLengths& lengths);
 
 nlohmann::json to_json(const SequenceLengths& lengths);

@@ -2,6 +2,8 @@
 // makes of them.
 #include "autotune/table/sequence_lengths.h"
 
+#include <limits>
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -57,6 +59,9 @@ TEST(SequenceLengths, AgreeWithTheProblemAndTheSizes) {
   EXPECT_FALSE(check_lengths(problem, sizes, of({300, 5, 1})).ok());
   EXPECT_FALSE(check_lengths(problem, sizes, of({300, -1})).ok());
   EXPECT_FALSE(check_lengths(problem, sizes, {{300, 5}, {300}}).ok());
+  const std::vector<int64_t> many(kMostSequences + 1, 1);
+  EXPECT_EQ(check_lengths(problem, {kMostSequences + 1, 8, 8, 1, 1}, of(many)).message(),
+            "lengths: 1048577 sequences; allowed are 1 to 1048576");
   const SequenceLengths fewer_keys = {{300, 5}, {300, 4}};
   EXPECT_TRUE(check_lengths(problem, sizes, fewer_keys).ok());
   problem.rotary_dim = 32;
@@ -117,6 +122,17 @@ TEST_P(VarlenCost, OfManyLengthsIsNearThatOfAll) {
 TEST_P(VarlenCost, WithoutLengthsTakesEvenOnes) {
   const Sizes sizes = {4, 8, 8, 4096, 4096};
   EXPECT_EQ(ms(varlen_problem(), sizes, {}), ms(Pass::kForward, of({1024, 2048, 3072, 4096})));
+}
+
+// A plan may be for any number of sequences. Its estimates list few of them.
+TEST_P(VarlenCost, OfAnyNumberOfSequencesGrowsWithIt) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  const Sizes all = {kMost, 8, 8, 512, 512}, half = {kMost / 2, 8, 8, 512, 512};
+  EXPECT_NEAR(ms(varlen_problem(), all, {}) / ms(varlen_problem(), half, {}), 2, 0.01);
+  const Sizes listed = {1536, 8, 8, 512, 512};
+  EXPECT_NEAR(ms(varlen_problem(), listed, {}) /
+                  ms(varlen_problem(), listed, even_lengths(varlen_problem(), listed)),
+              1, 0.02);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, VarlenCost, testing::Values("x86-64-v3", "sm_80", "sm_90a"),

@@ -196,6 +196,13 @@ TEST_F(CpuTune, NoSequencesWithWorkAreRefused) {
             "key");
   problem.lengths = {{5}, {3}};
   EXPECT_EQ(tune(problem, {}).status().code(), StatusCode::kInvalidArgument);
+  problem.lengths = {};
+  problem.sizes.batch = 0;
+  EXPECT_EQ(tune(problem, {}).status().message(),
+            "batch = 0: tuning needs work to time: at least 1");
+  problem.sizes.batch = 1 << 30;
+  EXPECT_EQ(tune(problem, {}).status().message(),
+            "batch = 1073741824: allowed with varlen are 1 to 1048576 sequences");
 }
 
 // The window is wider than other cases have keys.
