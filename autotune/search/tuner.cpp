@@ -163,7 +163,9 @@ Sizes typical_sizes(const Problem& problem) {
   if (problem.seq_q == 0) sizes.seq_q = kTypicalLength;
   if (problem.seq_k == 0) sizes.seq_k = kTypicalLength;
   if (problem.batch <= 1 && problem.heads <= 1) {
-    sizes.batch = std::max<int64_t>(1, kTypicalTokens / std::max<int64_t>(1, sizes.seq_q));
+    // Keys too: for one query each, 16K batch entries of 4096 keys would take 256 GiB.
+    const int64_t longest = std::max({int64_t{1}, sizes.seq_q, sizes.seq_k});
+    sizes.batch = std::max<int64_t>(1, kTypicalTokens / longest);
     sizes.heads = sizes.kv_heads = 16;
   }
   return sizes;

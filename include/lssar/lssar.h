@@ -320,15 +320,16 @@ typedef struct lssar_tune_options {
  * What the table knows already is not measured again. Candidates run in other processes. One search
  * at a time uses a device. On the virtual device nothing is measured: the result is predicted.
  * `problems` are `num_problems` pointers. Lengths, batch and heads are those that calls will
- * typically have. A length of 0 stands for 4096, and one batch entry of one head for 16K tokens of
- * 16 heads. With varlen, batch is the number of sequences; the longest has 4096 queries and keys,
- * and the others are evenly shorter. With invariant only schedules that change no bit are tried.
- * Takes minutes, and should have the device for itself. `options` may be NULL. Row sums and
- * weighted sums are skipped, because they have one schedule. A problem that fails does not stop the
- * others; the first failure is returned. INVALID_ARGUMENT; UNSUPPORTED: the device is record, which
- * cannot be tuned; MISSING: no worker program, no compiler; DEVICE_ERROR: no candidate passed, or
- * another process has been tuning on this device for 10 minutes; IO_ERROR: the table cannot be
- * written; CANCELLED: by the callback; what was measured until then is kept. */
+ * typically have. A length of 0 stands for 4096, and one batch entry of one head for 16 heads of as
+ * many entries as make 16K queries or keys. With varlen batch is the number of sequences, up to
+ * 2^20; the longest has these lengths, and the others are evenly shorter. With invariant only
+ * schedules that change no bit are tried. Takes minutes, and should have the device for itself.
+ * `options` may be NULL. Row sums and weighted sums are skipped, because they have one schedule. A
+ * problem that fails does not stop the others; the first failure is returned. INVALID_ARGUMENT;
+ * UNSUPPORTED: the device is record, which cannot be tuned; MISSING: no worker program, no
+ * compiler; DEVICE_ERROR: no candidate passed, or another process has been tuning on this device
+ * for 10 minutes; IO_ERROR: the table cannot be written; CANCELLED: by the callback; what was
+ * measured until then is kept. */
 LSSAR_API lssar_status lssar_tune(lssar_context* context, const lssar_problem* const* problems,
                                   size_t num_problems,
                                   const lssar_tune_options* options) LSSAR_NOEXCEPT;

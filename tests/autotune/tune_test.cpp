@@ -270,6 +270,10 @@ TEST(TypicalSizes, FillInWhatIsOpen) {
   sizes = typical_sizes(problem);
   EXPECT_EQ(sizes.seq_q, 32768);
   EXPECT_EQ(sizes.batch, 1);
+  problem.seq_q = 1;  // of a cache
+  problem.seq_k = 0;
+  EXPECT_EQ(typical_sizes(problem), (Sizes{4, 16, 16, 1, 4096}));
+  problem.seq_q = problem.seq_k = 32768;
   problem.heads = 8;
   problem.kv_heads = 2;
   sizes = typical_sizes(problem);
