@@ -440,7 +440,8 @@ Status check_new_keys(const Problem& problem, const Sequences& sequences) {
     return invalid_argument(fmt::format("seq_new = {}: allowed with pass {} are 0 to {}",
                                         sequences.seq_new, pass_name(problem.pass), most));
   }
-  return sequences.cu_seqlens_new == nullptr ? Status() : check_total("new", sequences.total_new);
+  const bool is_packed = sequences.seq_new != 0 && sequences.cu_seqlens_new != nullptr;
+  return is_packed ? check_total("new", sequences.total_new) : Status();
 }
 
 Status check_sequences(const Problem& problem, const Sizes& sizes, const Sequences& sequences) {

@@ -506,9 +506,9 @@ typedef struct lssar_call {
   const float* alibi_slopes;
   /* New keys and values of a forward with problem.varlen: see "New keys". */
   lssar_tensor k_new, v_new;
-  int64_t seq_new; /* 0: there are none */
-  const int32_t* cu_seqlens_new;
-  int64_t total_new;
+  int64_t seq_new;               /* the most of one sequence; 0: there are none */
+  const int32_t* cu_seqlens_new; /* NULL: every sequence has seq_new */
+  int64_t total_new;             /* rows of packed ones; read only with cu_seqlens_new */
 } lssar_call;
 
 /* Each enqueues one pass on call->stream. Capture-safe (convention 10). If a check fails (every
@@ -561,8 +561,11 @@ LSSAR_API lssar_status lssar_execute_backward(const lssar_plan* plan,
  *                              and rows cu_seqlens_new[b] to cu_seqlens_new[b + 1] - 1 are those of
  *                              sequence b, at most seq_new
  *
- * The array is in memory of the device. A bad entry counts as a bad length, and so do more new keys
- * than a sequence has keys. With rotary_dim k and k_new hold keys before the rotation. */
+ * seq_new and total_new are 0 to 2^31 - 1. With seq_new 0 there are no new keys, and the other
+ * fields are ignored; it must be 0 in other passes, and in calls without sequences. Alignment is as
+ * that of k and v. The array is in memory of the device. A bad entry counts as a bad length, and so
+ * do more new keys than a sequence has keys. With rotary_dim k and k_new hold keys before the
+ * rotation. */
 
 /* Keys in ranges: the forward's two passes one by one, with errors as above, so that keys may be
  * split over GPUs (context parallelism), calls (ring attention) or streams (few queries, many

@@ -195,7 +195,7 @@ TEST(Append, BadCallsAreNamed) {
   lssar_call none = good;
   none.seq_new = 0;
   none.k_new = none.v_new = {};
-  none.cu_seqlens_new = nullptr;
+  none.total_new = -1;
   EXPECT_EQ(lssar_execute_forward(plan.get(), &none), LSSAR_STATUS_OK) << lssar_last_error_detail();
   EXPECT_EQ(memory.k.bytes(), k);
 }
