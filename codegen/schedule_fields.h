@@ -249,8 +249,8 @@ inline constexpr auto fields_of<Schedule> = std::tuple(
         .text(" split_keys {}")
         .text_of(0, "")
         .no_json_of_default()
-        .means("few queries (`seq_q` 1 to 16; with `varlen` also 0): keys of a chunk; blocks divide the "
-               "chunks among them, keep scores in the workspace, and read only the values that "
+        .means("few queries (`seq_q` 1 to 16; with `varlen` also 0): keys of a chunk; blocks divide "
+               "the chunks among them, keep scores in the workspace, and read only the values that "
                "have weights; 0: a block has all keys of its queries"),
     field("softplus_degree", &Schedule::softplus_degree)
         .whole(kMinSoftplusDegree, kMaxSoftplusDegree)
