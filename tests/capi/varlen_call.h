@@ -150,6 +150,11 @@ class VarlenCall {
       if (!c.added.lengths.empty()) move_new(b);
     }
     if (!inputs.empty()) sink = inputs[0].sink;  // one for all
+    if (c.shifts_tables) {
+      const float nan = std::numeric_limits<float>::quiet_NaN();
+      rotary_.cos.insert(rotary_.cos.begin(), nan);
+      rotary_.sin.insert(rotary_.sin.begin(), nan);
+    }
   }
 
   Sizes sizes_of(int64_t b) const {
@@ -202,10 +207,6 @@ class VarlenCall {
       call.total_new = case_.added.total();
     }
     if (case_.problem.rotary_dim == 0) return call;
-    if (case_.shifts_tables) {
-      rotary_.cos.insert(rotary_.cos.begin(), nan);
-      rotary_.sin.insert(rotary_.sin.begin(), nan);
-    }
     const int shift = case_.shifts_tables ? 1 : 0;
     call.rotary_cos = rotary_.cos.data() + shift;
     call.rotary_sin = rotary_.sin.data() + shift;
