@@ -165,8 +165,10 @@ Status CountedRun::prepare(InputKind data, TruthSource& truths,
   }
   sizes_ = counted_sizes(problem_, task_.sizes);
   if (problem_.varlen) {
-    lengths_ = counted_lengths(task_.lengths.empty() ? even_lengths(problem_, task_.sizes)
-                                                     : task_.lengths);
+    Sizes listed = task_.sizes;
+    listed.batch = std::min(listed.batch, kMostSequences);
+    task_lengths_ = task_.lengths.empty() ? even_lengths(problem_, listed) : task_.lengths;
+    lengths_ = counted_lengths(task_lengths_);
     sizes_ = sizes_of_call(lengths_, sizes_.heads, sizes_.kv_heads);
   }
   inputs_ = random_inputs(problem_, sizes_of_packed(lengths_, sizes_), data, kCountedSeed);
@@ -195,7 +197,7 @@ Result<double> CountedRun::ms(const GpuModel& gpu) {
   LSSAR_RETURN_IF_ERROR(call.run(inputs_, saved_));
   const DeviceInfo info = counting_->device().info();
   return counted_ms(counters(),
-                    {problem_, sizes_, task_.problem, task_.sizes, lengths_, task_.lengths},
+                    {problem_, sizes_, task_.problem, task_.sizes, lengths_, task_lengths_},
                     candidate_.schedule, info.target, gpu) +
          static_cast<double>(source_.steps.size()) * gpu.launch_us * 1e-3;
 }

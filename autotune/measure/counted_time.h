@@ -43,7 +43,7 @@ struct CountedTask {
   const Sizes& run_sizes;
   const Problem& problem;
   const Sizes& sizes;
-  SequenceLengths run_lengths = {}, lengths = {};  // with varlen
+  SequenceLengths run_lengths = {}, lengths = {};  // with varlen neither is empty
 };
 // The time of all kernels of a schedule's task, without launches. REQUIRES: validate(schedule,
 // problem, target).ok() for both problems.
@@ -67,7 +67,7 @@ class CountedRun {
   // Runs the candidate. Its errors: see verdict_of_run.
   Result<double> ms(const GpuModel& gpu);
 
-  // After ms(): the counts, their lengths, and the image that ran.
+  // After ms(): the counts, the sizes and lengths that ran, and the image.
   std::vector<KernelCounters> counters() const { return counting_->device().kernel_counters(); }
   const Sizes& sizes() const { return sizes_; }
   const SequenceLengths& lengths() const { return lengths_; }
@@ -82,7 +82,7 @@ class CountedRun {
 
   Problem problem_;
   Sizes sizes_;
-  SequenceLengths lengths_;
+  SequenceLengths lengths_, task_lengths_;  // with varlen: what runs, and what the task has
   RandomInputs inputs_;
   SavedTensors saved_;
   BlockTrace* trace_ = nullptr;
