@@ -112,6 +112,7 @@ TEST_F(TuneCommand, RefusesSequencesThatAreNone) {
   };
   refuse({"--lengths", "5,x"}, "--lengths: 'x'");
   refuse({"--lengths", "5", "--seq", "64"}, "--lengths: given, but seq_q = 64");
+  refuse({"--lengths", "5", "--batch", "2"}, "--lengths: given, but batch = 2; allowed is 1");
   refuse({"--lengths", "0,0"}, "seq_q = 0: tuning needs work to time");
   refuse({"--lengths", "5:0,0:3"}, "lengths = 5:0,0:3: tuning needs work to time");
   refuse({"--lengths", "5,7:6", "--rotary-dim", "32"}, "lengths[1] = 7:6: allowed with rotary_dim");

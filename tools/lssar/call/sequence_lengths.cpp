@@ -142,11 +142,16 @@ void LengthsOption::add_to(CLI::App& app) {
 }
 
 Result<PackedSequences> LengthsOption::sequences(const Problem& problem) const {
-  const bool has_one_length = !problem.varlen && (problem.seq_q != 0 || problem.seq_k != 0);
-  if (has_one_length || problem.batch != 1) {
-    return invalid_argument(fmt::format(
-        "--lengths: given, but seq_q = {}, seq_k = {} and batch = {}; allowed are 0, 0 and 1",
-        problem.seq_q, problem.seq_k, problem.batch));
+  if (!problem.varlen && (problem.seq_q != 0 || problem.seq_k != 0)) {
+    return invalid_argument(
+        fmt::format("--lengths: given, but seq_q = {} and seq_k = {}; allowed without varlen are 0",
+                    problem.seq_q, problem.seq_k));
+  }
+  if (problem.batch != 1) {
+    return invalid_argument(
+        fmt::format("--lengths: given, but batch = {}; allowed is 1, because there are as many "
+                    "sequences as lengths",
+                    problem.batch));
   }
   PackedSequences packed{{0}, {0}, problem.heads, problem.kv_heads};
   for (size_t begin = 0; begin <= text_->size();) {
