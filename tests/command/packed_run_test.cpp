@@ -142,6 +142,23 @@ TEST_F(PackedRun, AProblemFileMayStateTheLongestLengths) {
   }
 }
 
+TEST_F(PackedRun, AProblemFileOfSequencesNeedsTheirLengths) {
+  write_bytes("problem.json", R"({"varlen": true, "seq_q": 20, "seq_k": 20})");
+  const std::string file = command_.path("problem.json");
+  write("alone/q.npy", {1, kHeads, 7, kDim}, q_.part(0, 7));
+  write("alone/k.npy", {1, kKvHeads, 9, kDim}, k_.part(0, 9));
+  write("alone/v.npy", {1, kKvHeads, 9, kDim}, v_.part(0, 9));
+  const auto refuse = [](const CommandResult& result, const std::string& wanted) {
+    EXPECT_EQ(result.exit_code, 2) << result.out << result.err;
+    EXPECT_NE(result.err.find(wanted), std::string::npos) << result.err;
+  };
+  refuse(run("forward", "alone/", {"--problem", file}), "--cu-seqlens: not given");
+  refuse(command_.run({"run", "--random", "--device", "virtual", "--problem", file}),
+         "--cu-seqlens: not given");
+  refuse(command_.run({"verify", "--device", "virtual", "--problem", file}),
+         "--lengths: not given");
+}
+
 TEST_F(PackedRun, NamesWhatIsWrong) {
   write_bytes("down.npy", integers<int32_t>({0, 9, 8, 27}));
   write_bytes("short.npy", integers<int32_t>({0, 9, 26}));

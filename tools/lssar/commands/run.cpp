@@ -195,6 +195,11 @@ Result<int> run(const RunOptions& options) {
   LSSAR_ASSIGN_OR_RETURN(const EngineOptions engine_options,
                          options.execution.engine_options(options.schedule.target_name()));
   LSSAR_ASSIGN_OR_RETURN(const RunCall call, call_of(options));
+  if (call.problem.varlen && !options.cu_seqlens.is_given()) {
+    return invalid_argument(
+        "--cu-seqlens: not given, but the problem has varlen; it names the file of the rows where "
+        "sequences begin");
+  }
   if (!options.output_dir.empty())
     LSSAR_RETURN_IF_ERROR(prepare_output_dir(options.output_dir, call.problem.pass));
 

@@ -113,6 +113,9 @@ Result<int> verify(const VerifyOptions& options) {
     LSSAR_ASSIGN_OR_RETURN(packed, options.lengths.sequences(problem));
     problem = options.problem.of_sequences(problem, packed.call().sizes);
     sizes = packed.tensors();
+  } else if (problem.varlen) {
+    return invalid_argument(
+        "--lengths: not given, but the problem has varlen; it has the lengths of the sequences");
   } else {
     LSSAR_ASSIGN_OR_RETURN(sizes, options.problem.sizes());
   }
