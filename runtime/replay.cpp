@@ -72,11 +72,12 @@ std::string problem_options(const Problem& problem) {
           ? ""
           : fmt::format(" --score '{}'", fields_to_json(problem.score).dump());
   return fmt::format(
-      "--pass {} --dtype {} --head-dim {} --head-dim-v {} --p {}{} --offset {} {}{}{}{} --batch {} "
-      "--heads {} --kv-heads {} --alignment {}",
+      "--pass {} --dtype {} --head-dim {} --head-dim-v {} --p {}{} --offset {} {}{}{}{}{} --batch "
+      "{} --heads {} --kv-heads {} --alignment {}",
       pass_name(problem.pass), dtype_name(problem.dtype), problem.head_dim, problem.head_dim_v,
       problem.p, score, problem.offset, problem.causal ? "--causal" : "--no-causal",
-      window_options(problem), rotary_options(problem), problem.invariant ? " --invariant" : "",
+      window_options(problem), rotary_options(problem), problem.varlen ? " --varlen" : "",
+      problem.invariant ? " --invariant" : "",
       problem.batch, problem.heads, problem.kv_heads, problem.alignment);
 }
 

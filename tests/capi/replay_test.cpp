@@ -142,6 +142,17 @@ TEST(PlanWarns, OfAScoreFunctionWithoutAValue) {
             1u);
 }
 
+TEST(PrepareLine, OfSequences) {
+  Problem problem = small_problem();
+  problem.varlen = true;
+  for (const int64_t queries : {0, 3}) {
+    problem.seq_q = queries;
+    const std::vector<std::string> lines = prepare_lines(problem, LSSAR_PASS_FORWARD);
+    ASSERT_FALSE(lines.empty());
+    for (const std::string& line : lines) expect_same_key(line);
+  }
+}
+
 TEST(PrepareLine, OfLengthsThatAreFixedAndEveryFieldOfTheProblem) {
   Problem problem = small_problem();
   problem.seq_q = 24;

@@ -88,6 +88,9 @@ void ProblemOptions::add_to(CLI::App& app) {
   app.add_flag("--rotary-interleaved", rotary_interleaved_,
                "of columns 2c and 2c + 1; else of c and c + N/2")
       ->group(group);
+  app.add_flag("--varlen", varlen_,
+               "sequences of their own lengths; --seq and --seq-k are the most that one has")
+      ->group(group);
   app.add_flag("--invariant", invariant_,
                "a row has the same bits whatever else the call computes")
       ->group(group);
@@ -131,6 +134,7 @@ Result<Problem> ProblemOptions::described(nlohmann::json* file) const {
   };
   set(problem.head_dim, head_dim_);
   set(problem.head_dim_v, head_dim_v_ ? head_dim_v_ : head_dim_);
+  if (varlen_) problem.varlen = true;
   set(problem.seq_q, seq_q_);
   set(problem.seq_k, seq_k_ || problem.varlen ? seq_k_ : seq_q_);
   set(problem.batch, batch_);
@@ -159,7 +163,7 @@ bool ProblemOptions::is_given() const {
   return !problem_file_.empty() || pass_ || score_ || dtype_ || head_dim_ || head_dim_v_ || p_ ||
          alignment_ || seq_q_ || seq_k_ || batch_ || heads_ || kv_heads_ || offset_ || causal_ ||
          no_causal_ || window_left_ || window_sinks_ || prefix_ || chunk_ || rotary_dim_ ||
-         rotary_interleaved_ || invariant_ || !runtime_lengths_.empty();
+         rotary_interleaved_ || varlen_ || invariant_ || !runtime_lengths_.empty();
 }
 
 Result<Problem> ProblemOptions::problem() const {

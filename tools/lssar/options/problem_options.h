@@ -29,12 +29,11 @@ class ProblemOptions {
   Result<Problem> problem() const;
 
   // For `run`: sizes and head dims come from the files. An option that disagrees with them is an
-  // error that names both; so is a field of --problem. With varlen there, lengths are its own.
+  // error that names both; so is a field of --problem. With varlen lengths are those stated there.
   Result<Problem> problem_of_files(const Sizes& sizes, int head_dim, int head_dim_v) const;
 
   // The same for sequences of their own lengths. The lengths of the longest ones are stated, unless
-  // the file of --problem has varlen and so says what is stated, or --runtime-lengths leaves them
-  // open.
+  // the problem has varlen and so says what is stated, or --runtime-lengths leaves them open.
   Problem of_sequences(const Problem& problem, const Sizes& longest) const;
 
   // The sizes one call has. Errors: a length that is needed and was not given.
@@ -58,6 +57,7 @@ class ProblemOptions {
   std::optional<double> offset_;
   bool causal_ = false, no_causal_ = false;  // at most one of them
   bool rotary_interleaved_ = false;
+  bool varlen_ = false;
   bool invariant_ = false;
   // "q", "k", "both"; "": the lengths decide.
   std::string runtime_lengths_;
