@@ -61,16 +61,17 @@ SequenceLaunch sequence_launch(const LaunchStep& step, const Sizes& sizes) {
   const auto heads = static_cast<int>(sizes.heads), kv_heads = static_cast<int>(sizes.kv_heads);
   switch (step.grid_rows) {
     case GridRows::kQueries:
-      return {heads, step.rows_per_block, 1, 0};
+      return {heads, step.rows_per_block, 1, lssar_device::kQueryRows};
     case GridRows::kKeys:
-      return {kv_heads, step.rows_per_block, 1, 1};
+      return {kv_heads, step.rows_per_block, 1, lssar_device::kKeyRows};
     case GridRows::kPackedQueries: {
       const int group = heads / kv_heads;
       return {kv_heads, std::max(step.packed_rows / group, 1),
-              static_cast<int>(packed_tiles(1, group, step.packed_rows)), 0};
+              static_cast<int>(packed_tiles(1, group, step.packed_rows)),
+              lssar_device::kQueryRows};
     }
     case GridRows::kNewKeys:
-      return {kv_heads, step.rows_per_block, 1, 2};
+      return {kv_heads, step.rows_per_block, 1, lssar_device::kNewRows};
     case GridRows::kHeads:
     case GridRows::kOnce:
       break;
@@ -81,11 +82,12 @@ SequenceLaunch sequence_launch(const LaunchStep& step, const Sizes& sizes) {
 // At least the blocks that the launch needs, whatever the lengths are.
 __int128 most_blocks(const SequenceLaunch& launch, const Sizes& sizes, const TensorShapes& shapes,
                      int64_t seq_new) {
+  // By SequenceLaunch::rows_are.
   const int64_t lengths[] = {sizes.seq_q, sizes.seq_k, seq_new};
   const int64_t batches[] = {shapes.batch_q, shapes.batch_k, shapes.batch_new};
   const int64_t rows[] = {shapes.rows_q, shapes.rows_k, shapes.rows_new};
-  const int64_t most = lengths[launch.of_keys];
-  const __int128 total = static_cast<__int128>(batches[launch.of_keys]) * rows[launch.of_keys];
+  const int64_t most = lengths[launch.rows_are];
+  const __int128 total = static_cast<__int128>(batches[launch.rows_are]) * rows[launch.rows_are];
   const __int128 of_longest =
       static_cast<__int128>(sizes.batch) * ((most + launch.rows - 1) / launch.rows);
   // Every sequence may have a tile that is not full.

@@ -84,9 +84,10 @@ LSSAR_DEVICE int work_bucket(const SequencesParams& all, int b) {
 
 template <class Config>
 LSSAR_DEVICE int tiles_of(const SequencesParams& all, const SequenceLaunch& launch, int b) {
-  i64 rows = launch.of_keys != 0 ? key_rows(all, b).length : query_rows(all, b).length;
+  const bool are_keys = launch.rows_are != kQueryRows;
+  i64 rows = are_keys ? key_rows(all, b).length : query_rows(all, b).length;
   if constexpr (Config::kAppends) {
-    if (launch.of_keys == 2) rows = new_rows(all, b).length;
+    if (launch.rows_are == kNewRows) rows = new_rows(all, b).length;
   }
   return static_cast<int>(ceil_div(rows, launch.rows)) * launch.parts;
 }

@@ -66,13 +66,18 @@ struct AttentionParams {
   float* sink_terms;  // workspace, [2, rows]: see tile/sink.cuh
 };
 
+// What the rows of a launch are.
+inline constexpr int kQueryRows = 0;
+inline constexpr int kKeyRows = 1;
+inline constexpr int kNewRows = 2;  // of new keys and values
+
 // How one launch divides the rows of a sequence among its blocks. Each of `heads` heads has
 // ceil(rows of the sequence / rows) * parts tiles, one for each block.
 struct SequenceLaunch {
   int heads;  // 0: the launch has no tiles
   int rows;
-  int parts;    // 1, or as in tile/query_tiles.cuh
-  int of_keys;  // 1: the rows are keys, 2: new keys, 0: queries
+  int parts;     // 1, or as in tile/query_tiles.cuh
+  int rows_are;  // 0: queries, 1: keys, 2: new keys
 };
 
 inline constexpr int kMaxSequenceLaunches = 12;

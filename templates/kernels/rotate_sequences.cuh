@@ -13,7 +13,7 @@ LSSAR_DEVICE void set_rotary_sequence(RotaryParams& own, const RotarySequencesPa
                                       int b) {
   using Element = typename Config::Element;
   const SequenceRows keys = key_rows(params.sequences, b);
-  const bool of_keys = params.sequences.launches[kLaunch].of_keys != 0;
+  const bool of_keys = params.sequences.launches[kLaunch].rows_are != kQueryRows;
   const SequenceRows rows = of_keys ? keys : query_rows(params.sequences, b);
   own = params.rotary;
   move_to_sequence<Element>(own.from, rows);
