@@ -58,6 +58,21 @@ struct PanelSums {
   alignas(64) float most[Config::kRows * Config::kLanes];  // the largest scores
 };
 
+template <class Config>
+LSSAR_HOST void clear_sums(PanelSums<Config>& sums) {
+  for (int i = 0; i < Config::kRows * Config::kLanes; ++i) {
+    sums.sum[i] = 0.0f;
+    sums.most[i] = -infinity();
+  }
+}
+
+// `at`: the first number of a row.
+template <class Config>
+LSSAR_HOST void add_sums(Floats<Config> sum, Floats<Config> most, int at, PanelSums<Config>& sums) {
+  store<Config>(sums.sum + at, load<Config>(sums.sum + at) + sum);
+  store<Config>(sums.most + at, larger<Config>(most, load<Config>(sums.most + at)));
+}
+
 // Turns scores of a panel's first kVectors vectors into activations, in place. kSums: adds them to
 // `sums`. A row's vectors are added up first, so that few sums go through memory.
 template <class Config, bool kSums, int kVectors>
@@ -86,9 +101,7 @@ LSSAR_HOST void activate_scores(float* scores, PanelSums<Config>& sums) {
         sum += seen_activation<Config>(x[c], activation[c]);
         most = larger<Config>(x[c], most);
       }
-      const int row = (first + i) / kVectors * Config::kLanes;
-      store<Config>(sums.sum + row, load<Config>(sums.sum + row) + sum);
-      store<Config>(sums.most + row, larger<Config>(most, load<Config>(sums.most + row)));
+      add_sums<Config>(sum, most, (first + i) / kVectors * Config::kLanes, sums);
     }
   }
 }
@@ -143,6 +156,26 @@ LSSAR_HOST void activate_panel(const float* queries, const RowState* rows, const
   if (is_masked) hide_keys<Config>(rows, first_key, kHidden, scores);
 }
 
+// The same for the vectors that have one of a panel's first `seen` keys, a vector at a time. No row
+// sees the other keys, which are hidden. The bits are those of activate_panel: a row's vectors are
+// added up before they go to `sums`.
+template <class Config>
+LSSAR_HOST void activate_start(const float* queries, const RowState* rows, const float* panel,
+                               i64 first_key, i64 seen, float* scores, PanelSums<Config>& sums) {
+  PanelSums<Config> of_panel;
+  clear_sums<Config>(of_panel);
+  LSSAR_ROLLED
+  for (int key = 0; key < seen; key += Config::kLanes)
+    score_panel<Config, 1>(queries, rows, panel + key, scores + key);
+  hide_keys<Config>(rows, first_key, -infinity(), scores);
+  LSSAR_ROLLED
+  for (int key = 0; key < seen; key += Config::kLanes)
+    activate_scores<Config, true, 1>(scores + key, of_panel);
+  hide_keys<Config>(rows, first_key, kHidden, scores);
+  for (int i = 0; i < Config::kRows * Config::kLanes; i += Config::kLanes)
+    add_sums<Config>(load<Config>(of_panel.sum + i), load<Config>(of_panel.most + i), i, sums);
+}
+
 // Computes activations of `keys` keys from first_key on, at most kBlockKeys of them. kSums: adds
 // them to the rows' sums. A panel stays in the first-level cache for all groups of rows.
 template <class Config, bool kSums>
@@ -166,10 +199,7 @@ LSSAR_HOST void activate_block(const AttentionParams& params, const RowPlace& pl
         most[g] = rows[r].seen > most[g] ? rows[r].seen : most[g];
       }
     }
-    for (int i = 0; kSums && i < kRows * Config::kLanes; ++i) {
-      sums[g].sum[i] = 0.0f;
-      sums[g].most[i] = -infinity();
-    }
+    if constexpr (kSums) clear_sums<Config>(sums[g]);
   }
   for (int key = 0; key < keys; key += Config::kPanelKeys) {
     for (int g = 0; g < groups; ++g) {
@@ -194,11 +224,10 @@ LSSAR_HOST void activate_block(const AttentionParams& params, const RowPlace& pl
         if (!is_whole) hide_outside<Config>(params, row, panel_key, kHidden, at);
         continue;
       }
-      // Where no row sees the second half of the vectors, that is left out.
-      if constexpr (kSums && kVectors % 2 == 0) {
-        if (most[g] - panel_key <= Config::kPanelKeys / 2) {
-          activate_panel<Config, kSums, kVectors / 2>(queries, of_group, panel, panel_key,
-                                                      least[g] - panel_key, at, sums[g]);
+      if constexpr (kSums && kVectors > 1) {
+        const i64 seen = most[g] - panel_key;
+        if (seen <= Config::kPanelKeys - Config::kLanes) {
+          activate_start<Config>(queries, of_group, panel, panel_key, seen, at, sums[g]);
           continue;
         }
       }
