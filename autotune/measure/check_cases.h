@@ -37,8 +37,9 @@ std::vector<CheckCase> check_cases(const Problem& problem, const Sizes& sizes,
                                    const Schedule& schedule, const KernelSource& source,
                                    CheckDepth depth);
 
-// The same problem with lengths given at run time. Without varlen the number of queries stays where
-// the schedule is for few of them (split_keys).
+// The same problem with lengths given at run time. The number of queries stays where the schedule
+// is for few of them (split_keys). With varlen no length stays: they are bounds, and the kernels
+// are the same without them.
 Problem with_open_lengths(const Problem& problem, const Schedule& schedule);
 // Whether a length is built into the problem's kernels.
 inline bool has_fixed_length(const Problem& problem) {

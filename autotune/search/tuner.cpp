@@ -18,7 +18,7 @@ namespace {
 constexpr int kMostCompilers = 16;
 constexpr int64_t kTypicalTokens = 16384;
 
-// The problem with the lengths that it is timed at. Errors: those of tune() about its arguments.
+// searched_problem(task). Errors: those of tune() about its arguments.
 Result<TuneProblem> checked_task(TuneProblem task) {
   LSSAR_RETURN_IF_ERROR(validate(task.problem));
   if (is_of_range(task.problem.pass)) {
@@ -41,7 +41,7 @@ Result<TuneProblem> checked_task(TuneProblem task) {
     return invalid_argument(fmt::format("batch = {}: allowed with varlen are 1 to {} sequences",
                                         task.sizes.batch, kMostSequences));
   }
-  if (task.lengths.empty()) task.lengths = even_lengths(task.problem, task.sizes);
+  task = searched_problem(task);
   LSSAR_RETURN_IF_ERROR(check_lengths(task.problem, task.sizes, task.lengths));
   if (!task.problem.varlen) return task;
   for (size_t b = 0; b < task.lengths.q.size(); ++b) {
@@ -157,6 +157,17 @@ Result<SearchOutcome> tune_timed(CandidateRunner& runner, const TuneProblem& pro
 }
 
 }  // namespace
+
+TuneProblem searched_problem(const TuneProblem& problem) {
+  TuneProblem searched = problem;
+  Problem& p = searched.problem;
+  if (searched.lengths.empty()) searched.lengths = even_lengths(p, searched.sizes);
+  if (p.varlen && p.seq_q == 0 && searched.sizes.seq_q <= kMostFewQueries)
+    p.seq_q = searched.sizes.seq_q;
+  return searched;
+}
+
+Status check_task(const TuneProblem& task) { return checked_task(task).status(); }
 
 Sizes typical_sizes(const Problem& problem) {
   Sizes sizes = sizes_of(problem);

@@ -45,6 +45,14 @@ struct TuneOptions {
   std::function<double()> now_s;  // as SearchRequest's
 };
 
+// What is searched for a problem. Lengths that nobody gave are even_lengths. Where the problem
+// leaves seq_q open and no sequence has more queries than kernels for few of them take, seq_q says
+// so, because such kernels (split_keys) are candidates only then.
+TuneProblem searched_problem(const TuneProblem& problem);
+
+// kInvalidArgument: a pass that is not searched, sizes or lengths that are wrong or give no work.
+Status check_task(const TuneProblem& task);
+
 // The budget's time begins when the workers start. Waiting for the GPU's lock does not count.
 //
 // Errors: kInvalidArgument (problem, sizes); those of search(), of appending to the table, and of

@@ -157,6 +157,18 @@ TEST(GoodCandidate, OfFewQueriesPasses) {
   expect_good(task, candidate, CheckDepth::kQuick);
 }
 
+// So do those of sequences. The check has sequences with more queries than the problem says.
+TEST(GoodCandidate, OfFewQueriesOfSequencesPasses) {
+  RunnerTask task = small_task();
+  task.problem.varlen = true;
+  task.problem.seq_q = 2;
+  task.lengths = {{1, 2, 2}, {700, 90, 0}};
+  task.sizes = sizes_of_call(task.lengths, task.sizes.heads, task.sizes.kv_heads);
+  const CandidateSpec candidate = good_candidate(task);
+  ASSERT_NE(candidate.schedule.split_keys, 0);
+  expect_good(task, candidate, CheckDepth::kQuick);
+}
+
 TEST(CandidateCompile, WithoutAnAssemblerRegistersAreNotKnown) {
   const auto llvm = open_compiler(CompilerChoice::kLlvm);
   if (!llvm.ok()) GTEST_SKIP() << llvm.status().message();

@@ -301,6 +301,15 @@ TEST(SearchSpace, KeysOfFewQueriesMayBeDivided) {
   EXPECT_EQ(whole->schedule.split_keys, 0);
 }
 
+TEST(SearchSpace, KeysOfFewQueriesOfSequencesMayBeDivided) {
+  Case c = make_case(Pass::kForward, 64, "sm_80");
+  c.problem.varlen = true;
+  c.problem.seq_q = 16;
+  const SearchSpace space = c.space();
+  ASSERT_FALSE(space.algorithms.empty());
+  EXPECT_NE(dimension_named(space.algorithms[0].block, "split_keys"), nullptr);
+}
+
 TEST(SearchSpace, SaysWhatIsExcludedAndWhy) {
   const SearchSpace ampere = make_case(Pass::kForward, 64, "sm_80").space();
   ASSERT_EQ(ampere.excluded.size(), 1u);

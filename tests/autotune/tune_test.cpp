@@ -281,5 +281,29 @@ TEST(TypicalSizes, FillInWhatIsOpen) {
   EXPECT_EQ(sizes.kv_heads, 2);
 }
 
+// Kernels for few queries are candidates only where the problem has few.
+TEST(SearchedProblem, SaysThatSequencesHaveFewQueries) {
+  TuneProblem task;
+  task.problem.varlen = true;
+  const auto seq_q = [&](const SequenceLengths& lengths) {
+    task.lengths = lengths;
+    task.sizes = sizes_of_call(lengths, 1, 1);
+    return searched_problem(task).problem.seq_q;
+  };
+  EXPECT_EQ(seq_q({{1, 16, 0}, {700, 90, 3}}), 16);
+  EXPECT_EQ(seq_q({{1, 17, 0}, {700, 90, 3}}), 0);
+  task.problem.seq_q = 8;  // what the caller says stays
+  EXPECT_EQ(seq_q({{1, 3}, {700, 90}}), 8);
+  task.lengths = {};
+  task.sizes = {2, 1, 1, 4, 700};
+  task.problem.seq_q = 0;
+  const TuneProblem even = searched_problem(task);
+  EXPECT_EQ(even.problem.seq_q, 4);
+  EXPECT_EQ(even.lengths, (SequenceLengths{{2, 4}, {350, 700}}));
+  task.problem.varlen = false;
+  EXPECT_EQ(searched_problem(task).problem, task.problem);
+  EXPECT_TRUE(searched_problem(task).lengths.empty());
+}
+
 }  // namespace
 }  // namespace lssar

@@ -96,6 +96,11 @@ TEST_F(TuneCommand, ListsTheSpaceOfFeatures) {
   EXPECT_NE(packed.out.find(" varlen "), std::string::npos) << packed.out;
   EXPECT_NE(packed.out.find("hopper, persistent: schedule.hopper.persistent"), std::string::npos)
       << packed.out;
+  EXPECT_EQ(packed.out.find("split_keys"), std::string::npos) << packed.out;
+  const CommandResult few = command_.run({"tune", "--device", "virtual", "--target", "sm_90a",
+                                          "--lengths", "1:700,2:90", "--list"});
+  EXPECT_EQ(few.exit_code, 0) << few.err;
+  EXPECT_NE(few.out.find("split_keys [512,256,1024,2048]"), std::string::npos) << few.out;
   const CommandResult invariant =
       command_.run({"tune", "--device", "virtual", "--target", "sm_90a", "--invariant", "--list"});
   EXPECT_EQ(invariant.exit_code, 0) << invariant.err;

@@ -128,8 +128,9 @@ Result<int> print_space(const std::vector<TuneProblem>& problems, const TuneComm
   LSSAR_ASSIGN_OR_RETURN(const std::shared_ptr<Device> device,
                          open_device(engine.device, options.target, engine.ordinal));
   for (const TuneProblem& one : problems) {
-    print_text("{}\n{}", to_string(one.problem),
-               describe(search_space(one.problem, device->info().target, one.determinism)));
+    const Problem problem = searched_problem(one).problem;
+    print_text("{}\n{}", to_string(problem),
+               describe(search_space(problem, device->info().target, one.determinism)));
   }
   return static_cast<int>(kDone);
 }
