@@ -285,6 +285,7 @@ lssar_status lssar_plan_create(lssar_context* context, const lssar_problem* prob
     if (made->request.tuning == LSSAR_TUNING_TUNE) {
       LSSAR_ASSIGN_OR_RETURN(made->tune, lssar::capi::tune_request(made->request.tune));
       made->tune->determinism = made->request.determinism;
+      LSSAR_RETURN_IF_ERROR(lssar::capi::check_lengths_of(*made->tune, made->request));
       made->request.tune = nullptr;
     }
     LSSAR_ASSIGN_OR_RETURN(made->created, lssar::make_version(*made->state, made->request));
@@ -323,7 +324,8 @@ lssar_status lssar_tune(lssar_context* context, const lssar_problem* const* prob
     std::vector<lssar::capi::PlanRequest> known;
     for (size_t i = 0; i < num_problems; ++i) {
       lssar::Result<lssar::capi::PlanRequest> one = lssar::capi::plan_request(problems[i], nullptr);
-      const Status valid = one.ok() ? validate(one->problem) : one.status();
+      Status valid = one.ok() ? validate(one->problem) : one.status();
+      if (valid.ok()) valid = lssar::capi::check_lengths_of(request, *one);
       if (!valid.ok()) return valid.with_context(fmt::format("problems[{}]", i));
       known.push_back(std::move(*one));
     }

@@ -1,5 +1,7 @@
 #include "capi/tune.h"
 
+#include <cstddef>
+#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -22,9 +24,46 @@ Result<Budget> budget(int32_t value) {
       fmt::format("budget = {}: allowed are 0 (normal), 1 (quick), 2 (full)", value));
 }
 
+Status read_lengths(const lssar_tune_options& known, SequenceLengths& lengths) {
+  constexpr int64_t kMostLengths = int64_t{1} << 20;
+  const int64_t count = known.num_lengths;
+  if (count < 0 || count > kMostLengths) {
+    return invalid_argument(
+        fmt::format("tune_options.num_lengths = {}: allowed are 0 to {}", count, kMostLengths));
+  }
+  if (known.lengths_q == nullptr && (count != 0 || known.lengths_k != nullptr)) {
+    return invalid_argument(fmt::format(
+        "tune_options.lengths_q = NULL, with num_lengths = {} and lengths_k {}: allowed is NULL "
+        "only with 0 and NULL",
+        count, known.lengths_k == nullptr ? "= NULL" : "given"));
+  }
+  if (known.lengths_q == nullptr) return {};
+  if (count == 0) {
+    return invalid_argument(fmt::format(
+        "tune_options.num_lengths = 0: allowed with lengths_q are 1 to {}", kMostLengths));
+  }
+  const int64_t* const k = known.lengths_k == nullptr ? known.lengths_q : known.lengths_k;
+  lengths.q.assign(known.lengths_q, known.lengths_q + count);
+  lengths.k.assign(k, k + count);
+  return {};
+}
+
+// `most`: what the problem's field of that name says; 0: any length.
+Status check_each(const std::vector<int64_t>& lengths, const char* name, const char* field,
+                  int64_t most) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  for (size_t b = 0; b < lengths.size(); ++b) {
+    if (lengths[b] >= 0 && lengths[b] <= (most == 0 ? kMost : most)) continue;
+    const std::string why = most == 0 ? "" : fmt::format(", because {} = {}", field, most);
+    return invalid_argument(fmt::format("tune_options.{}[{}] = {}: allowed are 0 to {}{}", name, b,
+                                        lengths[b], most == 0 ? kMost : most, why));
+  }
+  return {};
+}
+
 // Searches for the aligned kernel, because tuning gains most there.
 std::vector<TuneProblem> searches_of(const std::vector<PlanRequest>& problems,
-                                     Determinism determinism) {
+                                     const TuneRequest& options) {
   std::vector<TuneProblem> searches;
   for (const PlanRequest& request : problems) {
     for (const Pass pass : request.options.passes) {
@@ -33,8 +72,11 @@ std::vector<TuneProblem> searches_of(const std::vector<PlanRequest>& problems,
       search.problem = request.problem;
       search.problem.pass = pass;
       search.problem.alignment = 16;
-      search.sizes = typical_sizes(search.problem);
-      search.determinism = determinism;
+      search.lengths = options.lengths;
+      search.sizes = options.lengths.empty() ? typical_sizes(search.problem)
+                                             : sizes_of_call(options.lengths, search.problem.heads,
+                                                             search.problem.kv_heads);
+      search.determinism = options.determinism;
       searches.push_back(std::move(search));
     }
   }
@@ -119,7 +161,8 @@ Result<TuneRequest> tune_request(const lssar_tune_options* options) {
   TuneRequest request;
   lssar_tune_options known = {};
   if (options != nullptr) {
-    LSSAR_ASSIGN_OR_RETURN(known, read_struct(options, "tune_options", sizeof(lssar_tune_options)));
+    LSSAR_ASSIGN_OR_RETURN(
+        known, read_struct(options, "tune_options", offsetof(lssar_tune_options, lengths_q)));
   }
   LSSAR_ASSIGN_OR_RETURN(request.budget, budget(known.budget));
   switch (known.determinism) {
@@ -144,13 +187,37 @@ Result<TuneRequest> tune_request(const lssar_tune_options* options) {
   request.callback = known.callback;
   request.user = known.user;
   if (known.worker != nullptr) request.worker = known.worker;
+  LSSAR_RETURN_IF_ERROR(read_lengths(known, request.lengths));
   return request;
+}
+
+Status check_lengths_of(const TuneRequest& request, const PlanRequest& problem) {
+  if (request.lengths.empty()) return {};
+  const Problem& p = problem.problem;
+  if (!p.varlen) {
+    return invalid_argument(
+        "tune_options.lengths_q: given; allowed is NULL with varlen = 0, because lengths are those "
+        "of sequences");
+  }
+  const int64_t count = request.lengths.count();
+  if (p.batch != 1 && p.batch != count) {
+    return invalid_argument(
+        fmt::format("batch = {}: allowed with tune_options.num_lengths = {} are 0, 1 and {}",
+                    p.batch, count, count));
+  }
+  LSSAR_RETURN_IF_ERROR(check_each(request.lengths.q, "lengths_q", "seq_q", p.seq_q));
+  LSSAR_RETURN_IF_ERROR(check_each(request.lengths.k, "lengths_k", "seq_k", p.seq_k));
+  for (const TuneProblem& search : searches_of({problem}, request)) {
+    const Status status = check_task(search);
+    if (!status.ok()) return status.with_context("tune_options");
+  }
+  return {};
 }
 
 Result<bool> tune_problems(ContextState& context, const std::vector<PlanRequest>& problems,
                            const TuneRequest& request) {
   LSSAR_ASSIGN_OR_RETURN(TuneOptions options, tune_options(context, request));
-  const std::vector<TuneProblem> searches = searches_of(problems, request.determinism);
+  const std::vector<TuneProblem> searches = searches_of(problems, request);
   Reporter reporter(request, searches.size());
   options.progress = [&](const SearchProgress& now) { reporter.show(now); };
   options.cancelled = [&] { return reporter.is_cancelled(); };

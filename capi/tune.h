@@ -39,7 +39,7 @@ class ContextState {
   std::shared_ptr<const TuningTable> table_;  // guarded by mutex_
 };
 
-// lssar_tune_options with copies of its texts.
+// lssar_tune_options with copies of its texts and lengths.
 struct TuneRequest {
   Budget budget;
   Determinism determinism = Determinism::kRepeatable;
@@ -47,12 +47,17 @@ struct TuneRequest {
   lssar_tune_callback callback = nullptr;
   void* user = nullptr;
   std::string worker;
+  SequenceLengths lengths;  // of timed sequences; none: even_lengths
 };
 // `options` may be null, for all defaults.
 Result<TuneRequest> tune_request(const lssar_tune_options* options);
 
+// Whether the request's lengths, if it has some, can be those of the problem's sequences.
+// kInvalidArgument names the field.
+Status check_lengths_of(const TuneRequest& request, const PlanRequest& problem);
+
 // Tunes every pass of every request, in order. Continues after an error and returns the first one.
-// The value is false if the callback cancelled.
+// The value is false if the callback cancelled. REQUIRES: check_lengths_of(request, each).ok().
 Result<bool> tune_problems(ContextState& context, const std::vector<PlanRequest>& problems,
                            const TuneRequest& request);
 

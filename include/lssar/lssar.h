@@ -313,6 +313,12 @@ typedef struct lssar_tune_options {
   lssar_tune_callback callback; /* NULL: none */
   void* user;                   /* handed to the callback */
   const char* worker; /* path of lssar-tune-worker; NULL: LSSAR_TUNE_WORKER, else as installed */
+  /* For problems with varlen: the lengths of the sequences that are timed. Two arrays in host
+   * memory, with num_lengths numbers each. lssar_tune and lssar_plan_create copy them. */
+  const int64_t* lengths_q; /* queries of each, 0 to the problem's seq_q, or to 2^31 - 1 if that is
+                               0. NULL: made up (see lssar_tune) */
+  const int64_t* lengths_k; /* keys of each, likewise by seq_k; NULL: as many as queries */
+  int64_t num_lengths;      /* 1 to 2^20; 0 where lengths_q is NULL */
 } lssar_tune_options;
 
 /* Searches for the best schedule of every pass of every problem, on the context's device, and keeps
@@ -322,14 +328,17 @@ typedef struct lssar_tune_options {
  * `problems` are `num_problems` pointers. Lengths, batch and heads are those that calls will
  * typically have. A length of 0 stands for 4096, and one batch entry of one head for 16 heads of as
  * many entries as make 16K queries or keys. With varlen batch is the number of sequences, up to
- * 2^20; the longest has these lengths, and the others are evenly shorter. With invariant only
- * schedules that change no bit are tried. Takes minutes, and should have the device for itself.
- * `options` may be NULL. Row sums and weighted sums are skipped, because they have one schedule. A
- * problem that fails does not stop the others; the first failure is returned. INVALID_ARGUMENT;
- * UNSUPPORTED: the device is record, which cannot be tuned; MISSING: no worker program, no
- * compiler; DEVICE_ERROR: no candidate passed, or another process has been tuning on this device
- * for 10 minutes; IO_ERROR: the table cannot be written; CANCELLED: by the callback; what was
- * measured until then is kept. */
+ * 2^20; the longest has these lengths, and the others are evenly shorter. The lengths of `options`
+ * are those of the sequences instead. Then each problem must have varlen, and a batch of 0, 1 or
+ * num_lengths; one sequence must have a query and a key; all queries, and all keys, are at most
+ * 2^31 - 1; with rotary_dim no sequence has more queries than keys. With invariant only schedules
+ * that change no bit are tried. Takes minutes, and should have the device for itself. `options` may
+ * be NULL. Row sums and weighted sums are skipped, because they have one schedule. A problem that
+ * fails does not stop the others; the first failure is returned. INVALID_ARGUMENT: options or a
+ * problem, before anything is searched; UNSUPPORTED: the device is record, which cannot be tuned;
+ * MISSING: no worker program, no compiler; DEVICE_ERROR: no candidate passed, or another process has
+ * been tuning on this device for 10 minutes; IO_ERROR: the table cannot be written; CANCELLED: by
+ * the callback; what was measured until then is kept. */
 LSSAR_API lssar_status lssar_tune(lssar_context* context, const lssar_problem* const* problems,
                                   size_t num_problems,
                                   const lssar_tune_options* options) LSSAR_NOEXCEPT;
@@ -340,8 +349,8 @@ typedef struct lssar_plan_options {
                                      `lssar emit --schedule` takes; other fields keep defaults */
   int32_t tuning;                 /* lssar_tuning */
   int32_t determinism;            /* lssar_determinism */
-  const lssar_tune_options* tune; /* of LSSAR_TUNING_TUNE (its determinism is the plan's); NULL:
-                                     every default */
+  const lssar_tune_options* tune; /* of LSSAR_TUNING_TUNE (its determinism is the plan's), with the
+                                     lengths of calls' sequences; NULL: every default */
 } lssar_plan_options;
 
 /* Checks the problem and chooses schedules. `options` may be NULL. *plan is NULL on failure.

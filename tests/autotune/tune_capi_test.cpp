@@ -4,7 +4,10 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -101,6 +104,42 @@ TEST_F(TuneCapi, ProblemsOfSequencesAreTuned) {
   EXPECT_EQ(origin(), LSSAR_ORIGIN_PREDICTED);  // of another context, through the table
   problem_.varlen = 0;
   EXPECT_EQ(origin(), LSSAR_ORIGIN_DEFAULT);
+}
+
+// Those of the options, which are copied when a plan is made. They have few queries each, so that
+// candidates divide keys, and a plan for such calls finds the winner.
+TEST_F(TuneCapi, LengthsOfSequencesMayBeGiven) {
+  open_context();
+  problem_.varlen = 1;
+  problem_.heads = problem_.kv_heads = 1;
+  problem_.seq_q = problem_.seq_k = 0;
+  lssar_plan_options plan_options = {};
+  plan_options.struct_size = sizeof(plan_options);
+  plan_options.tuning = LSSAR_TUNING_TUNE;
+  plan_options.tune = &options_;
+  lssar_plan* plan = nullptr;
+  {
+    const std::vector<int64_t> queries = {1, 2, 0}, keys = {700, 90, 5};
+    options_.lengths_q = queries.data();
+    options_.lengths_k = keys.data();
+    options_.num_lengths = 3;
+    options_.callback = [](const lssar_tune_progress*, void*) -> int32_t { return 1; };
+    const lssar_problem* const problems[] = {&problem_};
+    EXPECT_EQ(lssar_tune(context_, problems, 1, &options_), LSSAR_STATUS_CANCELLED);
+    options_.callback = nullptr;
+    ASSERT_EQ(lssar_plan_create(context_, &problem_, &plan_options, &plan), LSSAR_STATUS_OK)
+        << lssar_last_error_detail();
+  }
+  EXPECT_EQ(lssar_plan_prepare(plan), LSSAR_STATUS_OK) << lssar_last_error_detail();
+  lssar_plan_destroy(plan);
+  std::ifstream file(table_);
+  const std::string records((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_NE(records.find(R"("lengths":{"k":[700,90,5],"q":[1,2,0]})"), std::string::npos);
+  EXPECT_NE(records.find(R"("split_keys":512)"), std::string::npos);
+  EXPECT_EQ(origin(), LSSAR_ORIGIN_DEFAULT);  // of a plan for any number of queries
+  problem_.seq_q = 2;
+  problem_.seq_k = 700;
+  EXPECT_EQ(origin(), LSSAR_ORIGIN_PREDICTED);
 }
 
 TEST_F(TuneCapi, APlanThatTunesIsFoundByLaterOnes) {

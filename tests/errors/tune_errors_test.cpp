@@ -56,6 +56,111 @@ TEST_F(TuneErrors, Options) {
   EXPECT_FAILS(tune(), INVALID_ARGUMENT, "tune_options.reserved = 1: allowed are 0");
 }
 
+// The lengths of sequences.
+class TuneLengthsErrors : public TuneErrors {
+ protected:
+  void SetUp() override {
+    TuneErrors::SetUp();
+    problem_.varlen = 1;
+    problem_.passes = LSSAR_PASS_FORWARD;
+    problem_.seq_q = problem_.seq_k = 0;
+    options_.lengths_q = q_;
+    options_.lengths_k = k_;
+    options_.num_lengths = 3;
+  }
+  int64_t q_[3] = {1, 0, 2}, k_[3] = {700, 5, 90};
+};
+
+TEST_F(TuneLengthsErrors, GoodOnesGetAsFarAsTheDevice) {
+  EXPECT_FAILS(tune(), UNSUPPORTED, "the recording device runs no kernels");
+  problem_.batch = 3;
+  EXPECT_FAILS(tune(), UNSUPPORTED, "the recording device runs no kernels");
+  options_.lengths_k = nullptr;
+  EXPECT_FAILS(tune(), UNSUPPORTED, "the recording device runs no kernels");
+}
+
+TEST_F(TuneLengthsErrors, Pointers) {
+  options_.num_lengths = -1;
+  EXPECT_FAILS(tune(), INVALID_ARGUMENT, "tune_options.num_lengths = -1: allowed are 0 to 1048576");
+  options_.num_lengths = int64_t{1} << 21;
+  EXPECT_FAILS(tune(), INVALID_ARGUMENT,
+               "tune_options.num_lengths = 2097152: allowed are 0 to 1048576");
+  options_.num_lengths = 0;
+  EXPECT_FAILS(tune(), INVALID_ARGUMENT,
+               "tune_options.num_lengths = 0: allowed with lengths_q are 1 to 1048576");
+  options_.lengths_q = nullptr;
+  EXPECT_FAILS(
+      tune(), INVALID_ARGUMENT,
+      "tune_options.lengths_q = NULL, with num_lengths = 0 and lengths_k given: allowed is "
+      "NULL only with 0 and NULL");
+  options_.num_lengths = 3;
+  options_.lengths_k = nullptr;
+  EXPECT_FAILS(tune(), INVALID_ARGUMENT,
+               "tune_options.lengths_q = NULL, with num_lengths = 3 and lengths_k = NULL");
+}
+
+TEST_F(TuneLengthsErrors, ALength) {
+  q_[2] = -1;
+  EXPECT_FAILS(tune(), INVALID_ARGUMENT,
+               "problems[0]: tune_options.lengths_q[2] = -1: allowed are 0 to 2147483647");
+  q_[2] = 2;
+  k_[0] = int64_t{1} << 31;
+  EXPECT_FAILS(tune(), INVALID_ARGUMENT,
+               "tune_options.lengths_k[0] = 2147483648: allowed are 0 to 2147483647");
+  k_[0] = 700;
+  problem_.seq_q = 1;
+  problem_.seq_k = 800;
+  EXPECT_FAILS(tune(), INVALID_ARGUMENT,
+               "tune_options.lengths_q[2] = 2: allowed are 0 to 1, because seq_q = 1");
+  problem_.seq_q = 2;
+  problem_.seq_k = 699;
+  EXPECT_FAILS(tune(), INVALID_ARGUMENT,
+               "tune_options.lengths_k[0] = 700: allowed are 0 to 699, because seq_k = 699");
+}
+
+TEST_F(TuneLengthsErrors, LengthsTogether) {
+  k_[0] = k_[1] = int64_t{1} << 30;
+  EXPECT_FAILS(
+      tune(), INVALID_ARGUMENT,
+      "tune_options: lengths[1] = 0:1073741824: allowed are lengths from 0 whose sum is at "
+      "most 2147483647");
+  k_[0] = 0, k_[1] = 5, k_[2] = 0;
+  EXPECT_FAILS(tune(), INVALID_ARGUMENT,
+               "tune_options: lengths = 1:0,0:5,2:0: tuning needs work to time");
+  k_[2] = 1;
+  problem_.rotary_dim = 16;
+  EXPECT_FAILS(tune(), INVALID_ARGUMENT,
+               "tune_options: lengths[0] = 1:0: allowed with rotary_dim are 0 to 0 queries");
+}
+
+TEST_F(TuneLengthsErrors, OfAnotherProblem) {
+  problem_.batch = 2;
+  EXPECT_FAILS(tune(), INVALID_ARGUMENT,
+               "batch = 2: allowed with tune_options.num_lengths = 3 are 0, 1 and 3");
+  problem_.batch = 0;
+  lssar_problem other = valid_problem();
+  other.seq_q = other.seq_k = 0;
+  list_[1] = &other;
+  EXPECT_FAILS(lssar_tune(context_.get(), list_, 2, &options_), INVALID_ARGUMENT,
+               "problems[1]: tune_options.lengths_q: given; allowed is NULL with varlen = 0");
+  lssar_plan_options plan_options = {};
+  plan_options.struct_size = sizeof(plan_options);
+  plan_options.tuning = LSSAR_TUNING_TUNE;
+  plan_options.tune = &options_;
+  lssar_plan* plan = nullptr;
+  EXPECT_FAILS(lssar_plan_create(context_.get(), &other, &plan_options, &plan), INVALID_ARGUMENT,
+               "tune_options.lengths_q: given; allowed is NULL with varlen = 0");
+}
+
+// Callers of before there were lengths have a shorter struct. What lies behind it is not read.
+TEST_F(TuneLengthsErrors, AnOlderStructHasNone) {
+  options_.struct_size = offsetof(lssar_tune_options, lengths_q);
+  q_[0] = -1;
+  EXPECT_FAILS(tune(), UNSUPPORTED, "the recording device runs no kernels");
+  options_.struct_size -= 1;
+  EXPECT_FAILS(tune(), INVALID_ARGUMENT, "tune_options.struct_size = 47: must be");
+}
+
 TEST_F(TuneErrors, ADeviceThatRunsNothing) {
   EXPECT_FAILS(tune(), UNSUPPORTED, "the recording device runs no kernels");
 }

@@ -156,6 +156,8 @@ void try_plan(lssar_context* context, const PlanInput& input, const std::string&
   tune.set<lssar_tune_callback>(&lssar_tune_options::callback, nullptr);
   tune.set<const char*>(&lssar_tune_options::worker,
                         input.gives & kGivesWorker ? text.c_str() : nullptr);
+  tune.set<const int64_t*>(&lssar_tune_options::lengths_q, nullptr);
+  tune.set<const int64_t*>(&lssar_tune_options::lengths_k, nullptr);
   Struct<lssar_plan_options> options(input.options, sizeof input.options, past_the_end);
   options.set<const char*>(&lssar_plan_options::schedule_json,
                            input.gives & kGivesText ? text.c_str() : nullptr);

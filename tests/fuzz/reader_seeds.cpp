@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -180,7 +181,7 @@ PlanInput valid_plan(uint32_t passes, int32_t dtype, int64_t length) {
   const lssar_call call = valid_call(64);
   std::memcpy(input.problem, &problem, sizeof problem);
   std::memcpy(input.options, &options, sizeof options);
-  std::memcpy(input.tune, &tune, sizeof tune);
+  std::memcpy(input.tune, &tune, std::min(sizeof input.tune, sizeof tune));
   std::memcpy(input.context_options, &context, sizeof context);
   std::memcpy(input.sizes, &call.sizes, sizeof call.sizes);
   std::memcpy(input.call, &call, sizeof call);

@@ -22,6 +22,7 @@ Result<std::shared_ptr<Device>> open_device(DeviceChoice choice, const std::stri
 Result<Budget> budget_named(const std::string&) { return Budget{}; }
 const char* stage_name(Stage) { return ""; }
 Sizes typical_sizes(const Problem& problem) { return sizes_of(problem); }
+Status check_task(const TuneProblem&) { return {}; }
 Result<SearchOutcome> tune(const TuneProblem&, const TuneOptions&) {
   return unsupported("a fuzzer does not tune");
 }
