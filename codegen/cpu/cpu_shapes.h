@@ -7,11 +7,10 @@
 
 namespace lssar {
 
-// A block of the forward has this many groups of cpu.rows queries. A panel, or a part of v, is read
-// from the second-level cache for the first group only.
-inline constexpr int kCpuGroups = 2;
-// The same of a problem: one group if the score function is given as expressions.
-int cpu_groups(const Problem& problem);
+// Groups of `rows` queries that a block of the forward has. A panel, or a part of v, is read from the
+// second-level cache for the first group only. There is one group if the score function is given as
+// expressions, else at least two, and as many as have 12 rows.
+int cpu_groups(const Problem& problem, int rows);
 
 // Up to this many queries of the heads that share keys are few, and have functions of their own
 // (templates/cpu/few_queries.h).
@@ -44,6 +43,9 @@ int cpu_dq_scratch_bytes(const Problem& problem, const Schedule& schedule, const
 // do or none does, so that the backward forms the scores of the forward. Values of few queries, and
 // dq of rows of few keys, stay in float32.
 bool cpu_has_pairs(const Problem& problem, const Target& target);
+
+// Whether pass 2 multiplies values only for keys whose weights matter.
+bool cpu_skips_keys(const Problem& problem, const Target& target);
 
 // Rows of a panel: the numbers of a key; in the backward also those of its value, and 1 / |k|.
 // With a target: panels of pairs have half as many rows of numbers, and 1 / |k| in every pass. The

@@ -78,15 +78,6 @@ void write_powers(SourceWriter& out, const Problem& problem) {
   out.close();
 }
 
-// Whether the forward multiplies values only for keys whose weights matter. Measured with AVX2 and
-// p 15: of six rows and a key with Gaussian inputs some weight is at least 2^-24 in 41 of 100, and
-// 16-bit forwards get 9 to 16 % faster. In fp32 the limit is lower, 65 of 100 remain, and forwards
-// get slower.
-bool skips_keys(const Problem& problem) {
-  constexpr int kLeastPower = 8;
-  return problem.dtype != DType::kFp32 && effective_power(problem) >= kLeastPower;
-}
-
 void write_shape(SourceWriter& out, const Problem& problem, const Schedule& schedule,
                  const Target& target) {
   const auto constant = [&out](const char* name, int value) {
@@ -111,7 +102,7 @@ void write_shape(SourceWriter& out, const Problem& problem, const Schedule& sche
   constant("kPanelVectors", cpu.panel_keys / lanes);
   constant("kPanelRows", cpu_panel_rows(problem, target));
   constant("kPackKeys", cpu_pack_keys(schedule));
-  constant("kGroups", cpu_groups(problem));
+  constant("kGroups", cpu_groups(problem, cpu.rows));
   constant("kBlockKeys", cpu.block_keys);
   constant("kKeptKeys", cpu.kept_keys);
   constant("kGradRows", cpu_grad_rows(schedule));
@@ -173,7 +164,7 @@ std::string config_source(const Problem& problem, const Schedule& schedule, cons
   out.constant("bool", "kIsInvariant", flag(problem.invariant));
   out.constant("bool", "kIsTraining", flag(problem.pass == Pass::kForwardTrain));
   out.constant("bool", "kSavesO", flag(saves_o(problem)));
-  out.constant("bool", "kSkipsKeys", flag(skips_keys(problem)));
+  out.constant("bool", "kSkipsKeys", flag(cpu_skips_keys(problem, target)));
   out.constant("bool", "kSumsX", flag(sums_x(problem, schedule)));
   out.constant("bool", "kNeedsX", flag(is_backward && saves_x(problem, schedule)));
   out.constant("bool", "kSumsDq", flag(is_backward && sums_dq(schedule)));
@@ -285,7 +276,7 @@ std::vector<CpuStep> forward_steps(const CpuStep& pack, const Problem& problem,
                                    const Schedule& schedule, const Target& target) {
   std::vector<CpuStep> steps = {
       pack, cpu_step(forward_name(problem.pass), GridRows::kQueries,
-                     cpu_groups(problem) * schedule.cpu.rows,
+                     cpu_groups(problem, schedule.cpu.rows) * schedule.cpu.rows,
                      cpu_scratch_bytes(problem, schedule, target),
                      scratch_types(problem, schedule))};
   if (cpu_takes_few_queries(problem)) add_few_steps(steps, problem, schedule, target);

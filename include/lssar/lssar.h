@@ -336,9 +336,9 @@ typedef struct lssar_tune_options {
  * be NULL. Row sums and weighted sums are skipped, because they have one schedule. A problem that
  * fails does not stop the others; the first failure is returned. INVALID_ARGUMENT: options or a
  * problem, before anything is searched; UNSUPPORTED: the device is record, which cannot be tuned;
- * MISSING: no worker program, no compiler; DEVICE_ERROR: no candidate passed, or another process has
- * been tuning on this device for 10 minutes; IO_ERROR: the table cannot be written; CANCELLED: by
- * the callback; what was measured until then is kept. */
+ * MISSING: no worker program, no compiler; DEVICE_ERROR: no candidate passed, or another process
+ * has been tuning on this device for 10 minutes; IO_ERROR: the table cannot be written; CANCELLED:
+ * by the callback; what was measured until then is kept. */
 LSSAR_API lssar_status lssar_tune(lssar_context* context, const lssar_problem* const* problems,
                                   size_t num_problems,
                                   const lssar_tune_options* options) LSSAR_NOEXCEPT;

@@ -241,12 +241,18 @@ LSSAR_HOST void activate_block(const AttentionParams& params, const RowPlace& pl
     add_panel_sums<Config>(sums[r / kRows], r % kRows, rows[r]);
 }
 
-// u^p of a row's activations. kSumsX: also u^(p - 1), in `slope`.
+// Whether keys are listed by u^(p - 1), which the sum of X needs. In fp32 the plain forward does so
+// too, and both have the same o.
+template <class Config>
+constexpr bool kListsSlopes =
+    Config::kSumsX || (Config::kSkipsKeys && sizeof(typename Config::Element) == sizeof(float));
+
+// u^p of a row's activations. kListsSlopes: also u^(p - 1), in `slope`.
 template <class Config>
 LSSAR_HOST Floats<Config> weight_of(Floats<Config> activation, const WeightScale& scale,
                                     Floats<Config>& slope) {
   const Floats<Config> u = base_of<Config>(activation, scale);
-  if constexpr (!Config::kSumsX) return Config::power(u);
+  if constexpr (!kListsSlopes<Config>) return Config::power(u);
   slope = Config::power_slope(u);
   return u * slope;
 }
@@ -316,7 +322,7 @@ LSSAR_HOST void weigh_block(int keys, RowState* rows, float* scores, float* slop
         if constexpr (Config::kIsInvariant) slope = cut_weights<Config>(slope, cuts[r]);
         store_weights<Config>(slopes + row, i % kVectors, slope);
       }
-      most[i % kVectors] = larger<Config>(Config::kSumsX ? slope : weight, most[i % kVectors]);
+      most[i % kVectors] = larger<Config>(kListsSlopes<Config> ? slope : weight, most[i % kVectors]);
     }
     if constexpr (Config::kSkipsKeys) list_live_keys<Config>(most, key, keys, least, live);
   }
@@ -372,9 +378,18 @@ LSSAR_HOST void add_block_sums(const AttentionParams& params, const RowPlace& pl
   }
 }
 
+// The least weight of a group of rows whose value counts. kIsInvariant: smaller ones are 0 already.
+template <class Config>
+LSSAR_HOST float least_of_group(const RowState* rows) {
+  if constexpr (Config::kIsInvariant) return kLeastOfAll;
+  i64 visible = 1;
+  for (int r = 0; r < Config::kRows; ++r)
+    visible = rows[r].visible > visible ? rows[r].visible : visible;
+  return least_weight<Config>(visible);
+}
+
 // Pass 2 of a block of keys, whose activations are in the scratch memory. kSkipsKeys: values are
-// multiplied only for keys whose weights matter. A weight that is left out is below 2^-24 of its
-// row's sum, because the largest one is 1.
+// multiplied only for keys whose weights matter.
 template <class Config>
 LSSAR_HOST void weigh_and_add(const AttentionParams& params, const RowPlace& place, int groups,
                               i64 first_key, int keys, RowState* rows,
@@ -384,12 +399,13 @@ LSSAR_HOST void weigh_and_add(const AttentionParams& params, const RowPlace& pla
       Config::kHasWindow ? forward_walk<Config>(params, place).place_of(first_key) : first_key);
   constexpr i64 kSlopes = i64{Config::kRows} * Config::kBlockKeys;  // of a group
   LiveSteps<Config::kBlockKeys> live[Config::kGroups];
-  constexpr float kLeast = Config::kIsInvariant ? kLeastOfAll : 0x1p-24f;
   for (int g = 0; g < groups; ++g) {
     float* slopes = nullptr;
     if constexpr (Config::kSumsX) slopes = slope_scratch<Config>(scratch).slopes + g * kSlopes;
+    float least = 0.0f;
+    if constexpr (Config::kSkipsKeys) least = least_of_group<Config>(rows + g * Config::kRows);
     weigh_block<Config>(keys, rows + g * Config::kRows, scores + g * kGroupScores<Config>, slopes,
-                        kLeast, live[g]);
+                        least, live[g]);
     if constexpr (Config::kHasWindow && Config::kHasPairs && Config::kSkipsKeys)
       leave_out_unseen<Config>(
           seen_by_some<Config>(params, place.first_row, Config::kGroups * Config::kRows), first_key,

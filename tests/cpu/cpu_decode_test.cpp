@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 
+#include "codegen/cpu/cpu_shapes.h"
 #include "tests/cpu/cpu_check.h"
 
 namespace lssar {
@@ -173,6 +174,43 @@ TEST(CpuDecode, ReadsTheValuesThatTheRuleNames) {
   ASSERT_TRUE(good.ok() && same.ok() && bad.ok());
   EXPECT_EQ(same->o, good->o);
   EXPECT_TRUE(has_nan(bad->o, 0, 40));
+}
+
+// The same of tiles of rows, here of one query 40 times, where kernels skip keys.
+TEST(CpuForward, MultipliesTheValuesThatTheRuleNames) {
+  LSSAR_NEEDS_CPU_KERNELS();
+  const Sizes sizes = sizes_with(1, 1, 1, 40, 5000);
+  int num_skipping = 0;
+  for (const auto& [dtype, least] : std::vector<std::pair<DType, double>>{
+           {DType::kFp32, 0x1p-24 / 5000}, {DType::kBf16, 0x1p-12 / 5000}}) {
+    const Problem problem = forward_problem(dtype, 24, 40, 15, false);
+    RandomInputs in = random_inputs(problem, sizes, InputKind::kGauss, 12);
+    for (size_t i = 24; i < in.q.size(); ++i) in.q[i] = in.q[i - 24];
+    std::vector<double> weights = weights_of_one(in, 5000);
+    if (dtype == DType::kFp32)  // these list keys by u^(p - 1)
+      for (double& x : weights) x = std::pow(x, 14.0 / 15);
+    RandomInputs unread = in, read = in;
+    size_t lightest = 0;
+    for (size_t key = 0; key < 5000; ++key) {
+      if (weights[key] < least / 2) unread.v[key * 40] = kNan;
+      const bool counts = weights[key] > 2 * least;
+      if (counts && (weights[lightest] <= 2 * least || weights[key] < weights[lightest]))
+        lightest = key;
+    }
+    read.v[lightest * 40] = kNan;
+    for (const std::string& target : cpu_target_names()) {
+      if (!cpu_skips_keys(problem, *target_from_name(target))) continue;
+      ++num_skipping;
+      const auto run = [&](const RandomInputs& inputs) {
+        return run_cpu_kernel(target, problem, sizes, {inputs.q, inputs.k, inputs.v});
+      };
+      const auto good = run(in), same = run(unread), bad = run(read);
+      ASSERT_TRUE(good.ok() && same.ok() && bad.ok()) << target;
+      EXPECT_EQ(same->o, good->o) << target << " " << dtype_name(dtype);
+      EXPECT_TRUE(has_nan(bad->o, 0, 40)) << target << " " << dtype_name(dtype);
+    }
+  }
+  EXPECT_GE(num_skipping, 2);
 }
 
 // Rows that share values read those that matter to one of them: a value of the largest weight in
