@@ -69,8 +69,8 @@ Status check_sequences(const Problem& problem, const Sizes& sizes, const Sequenc
 Status check_total(const char* which, int64_t total);
 // The same of packed tensors.
 Status check_totals(const Sequences& sequences);
-// kInvalidArgument: seq_new below 0 or above 2^31 - 1, or not 0 in another pass than a forward; with
-// packed new keys a total_new that is out of range.
+// kInvalidArgument: seq_new below 0 or above 2^31 - 1, or not 0 in another pass than a forward;
+// with packed new keys a total_new that is out of range.
 Status check_new_keys(const Problem& problem, const Sequences& sequences);
 
 // Bytes of workspace that suffice for every call of these sizes with `total_q` queries and

@@ -66,11 +66,10 @@ Result<std::vector<CandidateChecker::Form>> CandidateChecker::forms(const Candid
     return check_cases(problem, task_.sizes, candidate.schedule, emitted, depth);
   };
   std::vector<Form> forms;
-  // With varlen the lengths that a problem states bound those of calls, and the kernels are the same
-  // without them. Cases may be longer.
-  const Problem problem = task_.problem.varlen
-                              ? with_open_lengths(task_.problem, candidate.schedule)
-                              : task_.problem;
+  // With varlen the lengths that a problem states bound those of calls, and the kernels are the
+  // same without them. Cases may be longer.
+  const Problem problem =
+      task_.problem.varlen ? with_open_lengths(task_.problem, candidate.schedule) : task_.problem;
   Form own{problem, source, cases_of(problem, source)};
   const bool is_virtual = engines_.first->device().info().kind == "virtual";
   if (!has_fixed_length(task_.problem)) return std::vector<Form>{std::move(own)};

@@ -44,8 +44,8 @@ double least_products(const Problem& problem, const Target& target) {
 
 // The share of the keys whose values a forward that skips keys multiplies, if scores have a normal
 // distribution with the deviation s: some weight of `numbers` of them counts. Activations are then
-// about max(x, 0), their mean is 0.4 s and their maximum 3.5 s, so u reaches `cut` where the score is
-// above (0.4 + 3.1 cut) s. Measured: 0.65 of a key's 6 in fp32 with p 15, and 0.41 in 16 bits.
+// about max(x, 0), their mean is 0.4 s and their maximum 3.5 s, so u reaches `cut` where the score
+// is above (0.4 + 3.1 cut) s. Measured: 0.65 of a key's 6 in fp32 with p 15, and 0.41 in 16 bits.
 double live_share(const Problem& problem, int64_t seq_k, double numbers) {
   const bool is_fp32 = problem.dtype == DType::kFp32;
   const double keys = std::max(1.0, static_cast<double>(seq_k));

@@ -63,8 +63,8 @@ Result<SearchOutcome> tune(const TuneProblem& problem, const TuneOptions& option
 Result<SearchOutcome> tune_with(CandidateRunner& runner, const TuneProblem& problem,
                                 const TuneOptions& options);
 
-// The sizes that a problem is tuned at. A length that is left open is 4096. A problem with one batch
-// entry of one head gets 16 heads, and as many entries as make 16K tokens: queries or keys,
+// The sizes that a problem is tuned at. A length that is left open is 4096. A problem with one
+// batch entry of one head gets 16 heads, and as many entries as make 16K tokens: queries or keys,
 // whichever are more. With varlen the lengths are those of the longest sequence, and an entry is a
 // sequence.
 Sizes typical_sizes(const Problem& problem);

@@ -7,9 +7,9 @@
 
 namespace lssar {
 
-// Groups of `rows` queries that a block of the forward has. A panel, or a part of v, is read from the
-// second-level cache for the first group only. There is one group if the score function is given as
-// expressions, else at least two, and as many as have 12 rows.
+// Groups of `rows` queries that a block of the forward has. A panel, or a part of v, is read from
+// the second-level cache for the first group only. There is one group if the score function is
+// given as expressions, else at least two, and as many as have 12 rows.
 int cpu_groups(const Problem& problem, int rows);
 
 // Up to this many queries of the heads that share keys are few, and have functions of their own

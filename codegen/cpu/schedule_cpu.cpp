@@ -188,10 +188,10 @@ void choose_cpu(Schedule& schedule, const Problem& problem, const Target& target
   cpu.kept_keys = static_cast<int>((keys + cpu.block_keys - 1) / cpu.block_keys) * cpu.block_keys;
 }
 
-// Measured on a Zen 4 with Gaussian inputs, 4096 keys and no mask. In fp32 with AVX-512 a forward that
-// skips takes 0.95 of the time with p 2 and 0.82 with p 15 at d 64, and 0.77 at d 128. With AVX2 and
-// p 15 it takes 1.01 and 0.92. In 16 bits and p 15 AVX2 gains 9 to 16 %; with pairs and p 3 it takes
-// 1.05.
+// Measured on a Zen 4 with Gaussian inputs, 4096 keys and no mask. In fp32 with AVX-512 a forward
+// that skips takes 0.95 of the time with p 2 and 0.82 with p 15 at d 64, and 0.77 at d 128. With
+// AVX2 and p 15 it takes 1.01 and 0.92. In 16 bits AVX2 gains 9 to 16 % with p 15, and a forward
+// with pairs takes 1.05 with p 3.
 bool cpu_skips_keys(const Problem& problem, const Target& target) {
   const int power = effective_power(problem);
   if (problem.p == 0 || is_general(problem)) return false;

@@ -32,8 +32,8 @@ LSSAR_HOST Floats<Config> add_products(Factors<Config> a, Factors<Config> b, Flo
     return a * b + sum;
 }
 
-// A step's factors of a panel's keys, and of one row: the same for all keys. Only kCount factors are
-// loaded, and zeros follow. For floats kCount is kLanes or half of it.
+// A step's factors of a panel's keys, and of one row: the same for all keys. Only kCount factors
+// are loaded, and zeros follow. For floats kCount is kLanes or half of it.
 template <class Config, int kCount = Config::kLanes>
 LSSAR_HOST Factors<Config> load_factors(const float* panel) {
   if constexpr (Config::kHasPairs)

@@ -322,7 +322,8 @@ LSSAR_HOST void weigh_block(int keys, RowState* rows, float* scores, float* slop
         if constexpr (Config::kIsInvariant) slope = cut_weights<Config>(slope, cuts[r]);
         store_weights<Config>(slopes + row, i % kVectors, slope);
       }
-      most[i % kVectors] = larger<Config>(kListsSlopes<Config> ? slope : weight, most[i % kVectors]);
+      most[i % kVectors] =
+          larger<Config>(kListsSlopes<Config> ? slope : weight, most[i % kVectors]);
     }
     if constexpr (Config::kSkipsKeys) list_live_keys<Config>(most, key, keys, least, live);
   }

@@ -17,10 +17,10 @@ namespace {
 int64_t num_products;  // in every step over the head dim: pairs of a query and a key
 
 // The default tile of a forward on a target of kVectorLanes numbers in a vector.
-template <int kVectorLanes, int kColumns, bool kArePairs>
+template <int kVectorLanes, int kTileRows, int kColumns, bool kArePairs>
 struct Tile {
   using Element = lssar_device::Bf16;
-  static constexpr int kLanes = kVectorLanes, kRows = 6, kGroups = 2;
+  static constexpr int kLanes = kVectorLanes, kRows = kTileRows, kGroups = 12 / kTileRows;
   static constexpr int kPanelKeys = kColumns, kPanelVectors = kColumns / kVectorLanes;
   static constexpr int kBlockKeys = 512, kKeptKeys = 1024;
   static constexpr int kHeadDim = 8, kHeadDimV = 8, kHeadDimVPadded = 16;
@@ -37,13 +37,13 @@ struct Tile {
   static constexpr float kExp2Terms[] = {1.0f, 0.69314718f, 0.24f};
   static constexpr float kSoftplusTerms[] = {1.44f, -0.72f, 0.44f};
 };
-struct Avx2 : Tile<8, 16, false> {
+struct Avx2 : Tile<8, 6, 16, false> {
   static constexpr const char* kTarget = "x86-64-v3";
 };
-struct Avx512 : Tile<16, 64, false> {
+struct Avx512 : Tile<16, 3, 64, false> {
   static constexpr const char* kTarget = "x86-64-v4";
 };
-struct Avx512Pairs : Tile<16, 64, true> {
+struct Avx512Pairs : Tile<16, 3, 64, true> {
   static constexpr const char* kTarget = "x86-64-v4-bf16";
 };
 
@@ -125,7 +125,7 @@ TYPED_TEST(ProductsOfSequences, AreCountedWithTheDefaultTile) {
   EXPECT_EQ(cpu.rows, TypeParam::kRows);
   EXPECT_EQ(cpu.panel_keys, TypeParam::kPanelKeys);
   EXPECT_EQ(cpu_level(target).lanes, TypeParam::kLanes);
-  EXPECT_EQ(cpu_groups(problem), TypeParam::kGroups);
+  EXPECT_EQ(cpu_groups(problem, cpu.rows), TypeParam::kGroups);
   EXPECT_EQ(cpu_has_pairs(problem, target), TypeParam::kHasPairs);
 }
 

@@ -126,8 +126,8 @@ TEST(CpuModel, ThreadsAndLanesDivideTheTime) {
   EXPECT_EQ(term(one.cost(), Resource::kTensor), term(four.cost(), Resource::kTensor));
 }
 
-// Measured with 4096 Gaussian keys: values of 0.65 of the keys are multiplied for 6 rows in fp32, and
-// 0.41 in 16 bits. Fewer rows have fewer. With p 0 all are.
+// Measured with 4096 Gaussian keys: values of 0.65 of the keys are multiplied for 6 rows in fp32,
+// and 0.41 in 16 bits. Fewer rows have fewer. With p 0 all are.
 TEST(CpuModel, SkippedKeysHaveNoProducts) {
   CpuCase c;
   c.target = *target_from_name("x86-64-v4");
