@@ -228,7 +228,7 @@ void add_run(CLI::App& app, Action* action) {
                   "folder for o.npy, or dq.npy, dk.npy and dv.npy; with --random it may be missing")
       ->type_name("DIR")
       ->group("Files");
-  options->problem.add_to(*sub);
+  options->problem.add_to(*sub, false);
   options->schedule.add_to(*sub, "architecture to make it for (default: the device's own)");
   options->execution.add_to(*sub);
   options->data.add_to(*sub);

@@ -178,7 +178,7 @@ Result<int> tune_all(const TuneCommand& options) {
 void add_tune(CLI::App& app, Action* action) {
   auto options = std::make_shared<TuneCommand>();
   CLI::App* sub = app.add_subcommand("tune", "Search for a problem's best schedule, and keep it");
-  options->problem.add_to(*sub);
+  options->problem.add_to(*sub, false);
   options->lengths.add_to(*sub);
   options->execution.add_to(*sub);
   const auto add = [&](const char* name, std::string& value, const char* values, const char* help) {

@@ -150,7 +150,7 @@ Result<int> verify(const VerifyOptions& options) {
 void add_verify(CLI::App& app, Action* action) {
   auto options = std::make_shared<VerifyOptions>();
   CLI::App* sub = app.add_subcommand("verify", "Compare a kernel's results with the reference");
-  options->problem.add_to(*sub);
+  options->problem.add_to(*sub, false);
   options->schedule.add_to(*sub, "architecture to make it for (default: the device's own)");
   options->execution.add_to(*sub);
   options->data.add_to(*sub);
