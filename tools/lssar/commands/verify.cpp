@@ -159,7 +159,7 @@ void add_verify(CLI::App& app, Action* action) {
   sub->footer(
       "\nRandom inputs, rounded to the dtype, go through the kernels and through the definition "
       "in\n"
-      "float64. A tensor is right where |error| <= allowed * |reference| + floor, in L2 norms\n"
+      "float64. A tensor is right where |error| <= allowed * |reference|, in L2 norms\n"
       "(docs/accuracy.md). Results that the dtype cannot hold are named, and exit with 1.\n"
       "backward runs the forward for training first and checks o, dq, dk and dv.\n\n"
       "Example:\n"
