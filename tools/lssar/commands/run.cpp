@@ -126,7 +126,8 @@ Result<std::unique_ptr<Engine>> open_engine(const RunOptions& options, const Pro
   VirtualOptions counting;
   counting.target = device.target;
   counting.count = true;
-  return Engine::create(engine_options, make_virtual_device(counting), nullptr);
+  return Engine::create(engine_options, make_virtual_device(counting), nullptr,
+                        engine->shared_store());
 }
 
 void print_passes_json(const RunOptions& options, const Engine& engine,
