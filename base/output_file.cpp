@@ -118,6 +118,19 @@ Status check_place(const Place& place, const std::string& path, const OutputOpti
   return {};
 }
 
+// Returns an error if the file's folder is missing. The error of creating the file would name the
+// temporary one.
+Status check_folder(const Place& place, const std::string& path) {
+  const std::string folder = folder_of(place.path);
+  struct stat info = {};
+  const int error = ::stat(folder.c_str(), &info) != 0 ? errno
+                    : S_ISDIR(info.st_mode)            ? 0
+                                                       : ENOTDIR;
+  if (error == 0) return {};
+  return io_error(
+      fmt::format("cannot write '{}': folder '{}': {}", path, folder, std::strerror(error)));
+}
+
 // Creates the new file, with as much of the old file's mode and owner as can be kept.
 Result<AtomicFileWriter> create_beside(const Place& place, const OutputOptions& options) {
   const std::string temporary = temporary_beside(place.path);
@@ -161,6 +174,7 @@ Result<OutputFile> OutputFile::open(const std::string& path, const OutputOptions
   file.path_ = place.descriptor == STDOUT_FILENO ? place.path : path;
   file.replaces_ = options.replaces;
   if (!is_through(place)) {
+    LSSAR_RETURN_IF_ERROR(check_folder(place, path));
     Result<AtomicFileWriter> atomic = create_beside(place, options);
     if (!atomic.ok()) return atomic.status().with_context(fmt::format("'{}'", path));
     file.atomic_.emplace(std::move(*atomic));
@@ -217,10 +231,8 @@ Status check_output_file(const std::string& path, const OutputOptions& options) 
   LSSAR_ASSIGN_OR_RETURN(const Place place, find_place(path));
   LSSAR_RETURN_IF_ERROR(check_place(place, path, options));
   if (is_through(place)) return {};
+  LSSAR_RETURN_IF_ERROR(check_folder(place, path));
   const std::string folder = folder_of(place.path);
-  struct stat info = {};
-  if (::stat(folder.c_str(), &info) != 0) return errno_status("write", path, errno);
-  if (!S_ISDIR(info.st_mode)) return errno_status("write", path, ENOTDIR);
   if (::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) == 0) return {};
   return io_error(
       fmt::format("cannot write '{}': folder '{}': {}", path, folder, std::strerror(errno)));

@@ -4,8 +4,12 @@
  *     attention cpu        on the cpu device
  *     attention virtual    on the virtual device
  *
- * A causal problem in bf16: 4 query heads that share 2 kv heads, 256 tokens, head dim 64. Prints
- * some numbers and timings. Exit code 0, or 1 with the library's message.
+ *     cc -std=c99 examples/attention.c -o attention -Iinclude -Lbuild/release/lib -llssar -lm \
+ *       -Wl,-rpath,"$PWD/build/release/lib"
+ *
+ * compiles it in the source folder. A causal problem in bf16: 4 query heads that share 2 kv heads,
+ * 256 tokens, head dim 64. Prints some numbers and timings. Exit code 0, or 1 with the library's
+ * message.
  */
 #define _POSIX_C_SOURCE 199309L /* clock_gettime */
 

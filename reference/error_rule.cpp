@@ -146,8 +146,9 @@ TensorError compare(std::span<const double> reference, std::span<const float> ac
   result.error_l2 = std::sqrt(error_square);
   const double reference_l2 = std::sqrt(reference_square);
   result.relative_l2 = error_square == 0 ? 0 : result.error_l2 / reference_l2;
-  if (reference_l2 > 0) result.tolerance = std::max(allowed.relative, allowed.least / reference_l2);
   const double most = std::max(allowed.relative * reference_l2, allowed.least) + allowed.floor;
+  // Beside a reference of 0 any error is infinite, and the floor allows it.
+  if (reference_l2 > 0 || (error_square > 0 && most > 0)) result.tolerance = most / reference_l2;
   const bool is_right = result.error_l2 <= most;
   if (!is_right) result.overflow = 0;
   result.passed = is_right && result.overflow == 0;

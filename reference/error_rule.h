@@ -47,7 +47,7 @@ struct TensorError {
   double error_l2 = 0;
   double worst_abs = 0;    // NaN if an element's error is NaN
   size_t worst_index = 0;  // of the worst element, or of the first NaN
-  double tolerance = 0;    // the limit of relative_l2, without the floor
+  double tolerance = 0;    // the limit of relative_l2: the whole rule's
   double floor = 0;
   bool passed = false;
   // Not 0 if the result failed only because numbers of up to this magnitude do not fit the stored

@@ -69,6 +69,8 @@ Status check_alignment(const Operand& operand) {
 Status check_operand(const Operand& operand) {
   if (operand.empty()) return {};
   if (operand.data == 0) {
+    if (operand.elem_bytes == 1)  // the workspace, and saved tensors
+      return invalid_argument(fmt::format("{} = NULL: it has {} bytes", operand.name, operand.dim));
     return invalid_argument(fmt::format("{} = NULL: it has {} x {} x {} x {} elements",
                                         operand.name, operand.sizes[0], operand.sizes[1],
                                         operand.sizes[2], operand.dim));

@@ -2,7 +2,7 @@
 # Sets lssar up on this machine, builds it, and then shows or tests it:
 #
 #   sh tools/setup.sh demo      forward and backward of a real problem on the best device here
-#   sh tools/setup.sh test      the tests without the label `long`: about 8 minutes on two cores
+#   sh tools/setup.sh test      the tests without the label `long`: a quarter of an hour on two cores
 #   sh tools/setup.sh test-all  those, and then the long ones, in one run
 #
 # Installs the packages that are missing with apt (Debian 12; Ubuntu 24.04 has them too, untested),

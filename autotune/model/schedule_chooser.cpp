@@ -24,6 +24,14 @@ std::string compiler_text(Engine& engine) {
 
 }  // namespace
 
+void warn_of_defects(const TuningTable& table, const std::string& path) {
+  const TableDefects& defects = table.defects();
+  if (defects.malformed_lines == 0) return;
+  log(LogLevel::kWarning,
+      fmt::format("tuning table '{}': {} lines are no records and are passed over; {}", path,
+                  defects.malformed_lines, defects.first));
+}
+
 std::shared_ptr<const TuningTable> load_user_table(const std::string& configured,
                                                    const std::string& cache_directory,
                                                    TableContent content) {
@@ -34,11 +42,7 @@ std::shared_ptr<const TuningTable> load_user_table(const std::string& configured
     log(LogLevel::kWarning, fmt::format("tuning table not used: {}", table.status().message()));
     return std::make_shared<TuningTable>();
   }
-  if (const TableDefects& defects = table->defects(); defects.malformed_lines > 0) {
-    log(LogLevel::kWarning,
-        fmt::format("tuning table '{}': {} lines are no records and are passed over; {}", path,
-                    defects.malformed_lines, defects.first));
-  }
+  warn_of_defects(*table, path);
   log(LogLevel::kDebug,
       fmt::format("tuning table '{}': {} records", path, table->records().size()));
   return std::make_shared<TuningTable>(std::move(table).value());

@@ -25,6 +25,9 @@ std::shared_ptr<const TuningTable> load_user_table(const std::string& configured
                                                    const std::string& cache_directory,
                                                    TableContent content = TableContent::kWinners);
 
+// Warns in the log if lines of the table's file are no records.
+void warn_of_defects(const TuningTable& table, const std::string& path);
+
 struct ChooserOptions {
   Determinism determinism = Determinism::kRepeatable;
   std::shared_ptr<const TuningTable> user_table;  // null: not used

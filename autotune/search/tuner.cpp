@@ -122,6 +122,7 @@ Result<SearchOutcome> tune_timed(CandidateRunner& runner, const TuneProblem& pro
                                  const TuneOptions& options, Stopwatch& watch) {
   const DeviceInfo& device = runner.device_info();
   const Machine& machine = runner.machine();
+  if (options.opened) options.opened(device);
   LSSAR_ASSIGN_OR_RETURN(const GpuLock lock,
                          GpuLock::take(device.id, options.lock_timeout_s, options.cancelled));
   watch.start();

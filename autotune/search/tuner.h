@@ -40,6 +40,7 @@ struct TuneOptions {
   std::vector<CandidateSpec> extra;
 
   // Each may be empty; called on the thread that tunes.
+  std::function<void(const DeviceInfo&)> opened;  // once, before anything is searched
   std::function<void(const SearchProgress&)> progress;
   std::function<bool()> cancelled;
   std::function<double()> now_s;  // as SearchRequest's

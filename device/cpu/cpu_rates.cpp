@@ -75,8 +75,7 @@ __attribute__((target("avx512f"))) float multiply_v4(int64_t steps) {
 }
 
 __attribute__((target("avx512f,avx512bf16"))) float multiply_pairs(int64_t steps) {
-  const __m256i one = _mm256_set1_epi16(0x3f80);
-  const auto factor = reinterpret_cast<__m512bh>(_mm512_broadcast_i64x4(one));
+  const auto factor = reinterpret_cast<__m512bh>(_mm512_set1_epi16(0x3f80));  // pairs of 1
   __m512 sums[kSums];
   for (int i = 0; i < kSums; ++i) sums[i] = _mm512_set1_ps(static_cast<float>(i));
   for (int64_t step = 0; step < steps; ++step) {

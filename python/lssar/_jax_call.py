@@ -28,11 +28,11 @@ def and_sink(tensors, sink):
 
 
 def check_dtypes(q, k, v):
-    for name, x in (("q", q), ("k", k), ("v", v)):
-        if x.dtype.name not in DTYPES or x.dtype != q.dtype:
-            raise TypeError(
-                f"{name}: dtype {x.dtype}; must be float16, bfloat16 or float32, and that of q"
-            )
+    if q.dtype.name not in DTYPES:
+        raise TypeError(f"q: dtype {q.dtype}; must be float16, bfloat16 or float32")
+    for name, x in (("k", k), ("v", v)):
+        if x.dtype != q.dtype:
+            raise TypeError(f"{name}: dtype {x.dtype}; must be that of q, {q.dtype}")
 
 
 def _checked_per_head(name, field, x, is_due, heads):

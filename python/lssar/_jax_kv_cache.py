@@ -177,13 +177,14 @@ def _tensor(buffer):
     return _structs.Tensor(address, (length * heads * dim, dim, heads * dim))
 
 
-def _keys_in_use(plan, at_used, batch, room):
-    """What the workspace must have room for: on the cpu device lengths can be looked at. Wrong ones are
-    found by the call."""
-    if not plan.is_for_cpu_device or not batch:
+def _keys_in_use(plan, device_type, at_used, batch, room, new):
+    """What the workspace must have room for. Checks the lengths where they can be looked at, on a CPU;
+    on a GPU the call finds wrong ones."""
+    if device_type != "cpu" or not batch:
         return batch * room
-    used = np.ctypeslib.as_array((ctypes.c_int32 * batch).from_address(at_used))
-    return min(int(np.maximum(used, 0).sum(dtype=np.int64)), batch * room)
+    used = np.ctypeslib.as_array((ctypes.c_int32 * batch).from_address(at_used)).astype(np.int64)
+    _rules.check_cache_lengths(int(used.min()) - new, int(used.max()) - new, room, new)
+    return int(used.sum()) if plan.is_for_cpu_device else batch * room
 
 
 def _execute(frame, name, device_type):
@@ -201,9 +202,8 @@ def _execute(frame, name, device_type):
         setattr(call, field, _tensor(buffer))
     for field, address in vectors.items():
         setattr(call, field, address)
-    if "k_new" in buffers:
-        call.seq_new = buffers["k_new"][2][1]
-    total_k = _keys_in_use(plan, vectors["seqused_k"], batch, room)
+    call.seq_new = buffers["k_new"][2][1] if "k_new" in buffers else 0
+    total_k = _keys_in_use(plan, device_type, vectors["seqused_k"], batch, room, call.seq_new)
     *_, workspace = plan.varlen_needs(sizes, batch * seq_q, total_k)
     _jax_call.execute(frame, name, device_type, plan, call, workspace, library().check)
 

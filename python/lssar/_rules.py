@@ -336,8 +336,9 @@ def check_shapes(q, k, v, is_surely=bool):
             is_surely,
         )
     heads, kv_heads = q[1], k[1]
+    refuse(heads < 1, lambda: f"q: {heads} heads; must be 1 or more", is_surely)
     refuse(
-        kv_heads < 1 or heads < 1 or heads % kv_heads != 0,
+        kv_heads < 1 or heads % kv_heads != 0,
         lambda: f"k: {kv_heads} heads; must divide the heads of q, {heads}",
         is_surely,
     )

@@ -169,6 +169,8 @@ class LSSARAttention(torch.nn.Module):
                 "cache: needs causal=True: without it earlier tokens attend to later ones, so that "
                 "what was computed for them would change"
             )
+        if x.dim() != 3:
+            raise ValueError(f"x: shape {tuple(x.shape)}; must be [batch, length, embed_dim]")
         batch, length, _ = x.shape
         heads = self.qkv(x).view(batch, length, -1, self.head_dim).transpose(1, 2)
         counts = (self.num_heads, self.num_kv_heads, self.num_kv_heads)

@@ -93,6 +93,7 @@ class Arguments(unittest.TestCase):
             (r"^v: heads and length \(2, 2\); must be those of k, \(2, 3\)", (q, k, v[:, :, :2])),
             ("^k: 3 heads; must divide the heads of q, 4", (q, q[:, :3], q[:, :3])),
             ("^k: 0 heads; must divide", (q, q[:, :0], q[:, :0])),
+            ("^q: 0 heads; must be 1 or more", (q[:, :0], k, v)),
         ):
             with self.subTest(pattern=pattern):
                 self.assert_refused(ValueError, pattern, *inputs)

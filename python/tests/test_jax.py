@@ -269,7 +269,7 @@ class Jax(unittest.TestCase):
             (ValueError, "^p: 1025; must be", (x, x, x), {"p": 1025}),
             (TypeError, "^causal: 1; must be", (x, x, x), {"causal": 1}),
             (ValueError, "^offset: -1; must be", (x, x, x), {"offset": -1}),
-            (TypeError, "^k: dtype int32; must be", (x, x.astype(int), x), {}),
+            (TypeError, "^k: dtype int32; must be that of q, float32", (x, x.astype(int), x), {}),
             (ValueError, "^scale: 0.5; must be None: .* log", (x, x, x), {"scale": 0.5}),
             (ValueError, "^layout: 'bh'; must be", (x, x, x), {"layout": "bh"}),
             (ValueError, "^q: dim 12; must be", (x[..., :12], x, x), {}),

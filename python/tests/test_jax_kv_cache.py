@@ -171,9 +171,8 @@ class JaxCaches(unittest.TestCase):
 
     def test_wrong_lengths_are_errors_of_the_computation(self):
         arrays = [to_jax(x) for x in inputs()]
-        for used, text in (([0, 49, 1], r"seqused_k\[1\] = 51: allowed are 0 to 50"),
-                           ([0, -1, 1], "sequence 1 has 2 new keys and 1 keys")):  # fmt: skip
-            with self.assertRaisesRegex(Exception, f"lssar: .*{text}"):
+        for used, text in (([0, 49, 1], "from 0 to 49"), ([0, -1, 1], "from -1 to 1")):
+            with self.assertRaisesRegex(Exception, f"lssar: cache_seqlens: {text}; must be from 0 to 48"):
                 jax.block_until_ready(attention_with_kv_cache(*arrays, jnp.asarray(used, jnp.int32)))
 
 

@@ -129,6 +129,8 @@ class Attention(unittest.TestCase):
         ):
             with self.assertRaisesRegex(ValueError, pattern):
                 LSSARAttention(*arguments)
+        with self.assertRaisesRegex(ValueError, r"^x: shape \(5, 16\); must be \[batch"):
+            LSSARAttention(16, 1)(torch.randn(5, 16))
 
     def test_no_bias_and_dtype(self):
         module = LSSARAttention(16, 2, bias=False, dtype=torch.bfloat16)

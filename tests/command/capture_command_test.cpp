@@ -225,6 +225,8 @@ TEST_F(CaptureCommand, WhatDoesNotFitIsRefused) {
       {"capture", "--pass", "row-sums", "--seq", "8", "--device", "virtual", "-o", path_});
   EXPECT_EQ(range.exit_code, 2);
   EXPECT_THAT(range.err, HasSubstr("pass = row-sums: allowed are forward"));
+  const CommandResult pass = command_.run({"capture", "--pass", "x", "-o", path_});
+  EXPECT_THAT(pass.err, HasSubstr("pass = \"x\": allowed are forward, forward-train and backward"));
   const CommandResult no_length = command_.run({"capture", "--device", "virtual", "-o", path_});
   EXPECT_EQ(no_length.exit_code, 2);
   EXPECT_THAT(no_length.err, HasSubstr("seq: not given"));

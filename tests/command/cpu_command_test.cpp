@@ -125,6 +125,16 @@ TEST_F(CpuCommandAuto, TakesTheCpuForWhatItHas) {
   }
 }
 
+TEST_F(CpuCommandAuto, WarnsOfTheCacheOnce) {
+  const CommandResult result =
+      verify({}, {"LSSAR_CACHE_LAYERS=/none", "LSSAR_CACHE_DIR=/proc/none"});
+  for (const char* text : {"a layer is not used", "entries stay in memory"}) {
+    const size_t at = result.err.find(text);
+    ASSERT_NE(at, std::string::npos) << result.err;
+    EXPECT_EQ(result.err.find(text, at + 1), std::string::npos) << result.err;
+  }
+}
+
 TEST_F(CpuCommandAuto, SaysWhyItIsVirtual) {
   // NVRTC may make the GPU's kernel.
   const CommandResult no_compiler = verify({}, {"LSSAR_LLVM_PATH=none"});

@@ -212,5 +212,13 @@ TEST_F(ChosenSchedule, ATableOfTheUsersThatCannotBeReadIsWarnedOf) {
   EXPECT_THAT(result.out, HasSubstr("schedule: default ("));
 }
 
+TEST_F(ChosenSchedule, LinesThatAreNoRecordsAreWarnedOf) {
+  std::ofstream(table_) << "garbage\n";
+  const Arguments prepare = Arguments{"prepare"} + kDevice + kProblem;
+  for (const CommandResult& result :
+       {run(prepare), command_.run(prepare + Arguments{"--table", table_})})
+    EXPECT_THAT(result.err, HasSubstr("1 lines are no records and are passed over; line 1: "));
+}
+
 }  // namespace
 }  // namespace lssar

@@ -56,9 +56,11 @@ def check_cpp(folder):
     (folder / "train.cpp").write_text(blocks("cpp")[0])
     (folder / "forward.c").write_text(blocks("c")[0])
     output = run(folder, "".join(blocks("sh")))
-    # Another compiler rounds otherwise, and 40 steps amplify it.
+    # Another compiler rounds otherwise, and the last 20 of 40 steps amplify it.
     shown, seen = losses(blocks("text")[0]), losses(output)
-    close = len(shown) == len(seen) == 5 and all(abs(a - b) < 0.01 for a, b in zip(shown, seen))
+    limits = (0.001, 0.001, 0.03, 0.03, 0.03)
+    close = len(shown) == len(seen) == 5
+    close = close and all(abs(a - b) < most for a, b, most in zip(shown, seen, limits))
     expect(close, f"the losses are not {shown}", output)
     expect(re.search(r"^o\[0\] = -?0\.\d+$", output, re.MULTILINE), "no o[0]", output)
 

@@ -257,7 +257,8 @@ TEST_F(CallErrors, WorkspaceTooSmall) {
 
 TEST_F(CallErrors, NullWorkspace) {
   call_.workspace = nullptr;
-  EXPECT_FAILS(backward(), INVALID_ARGUMENT, "workspace = NULL");
+  EXPECT_FAILS(backward(), INVALID_ARGUMENT,
+               "workspace = NULL: it has " + std::to_string(call_.workspace_bytes) + " bytes");
 }
 
 TEST_F(CallErrors, NaNAndDenormalsAreData) {

@@ -54,7 +54,8 @@ class Prebuilt(unittest.TestCase):
             self.assertEqual(self.decide(prebuilt), self.bundles(self.release))
 
     def test_nothing_built(self):
-        self.assertIn("lssar: compiles the library, for nothing was built in", self.decide())
+        why = f"lssar: compiles the library, for the target lssar_python was not built in {self.release}"
+        self.assertIn(why, self.decide())
 
     def test_other_sources(self):
         for name in ("runtime/engine.cpp", "templates/kernels/forward.cuh", "CMakeLists.txt"):

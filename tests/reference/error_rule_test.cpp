@@ -86,6 +86,7 @@ TEST(Compare, TheLeastCountsWhereTheTableAllowsLess) {
   const TensorError error = compare(reference, actual, {0.09, 0.5, 0});
   EXPECT_TRUE(error.passed);
   EXPECT_DOUBLE_EQ(error.tolerance, 0.1);
+  EXPECT_DOUBLE_EQ(compare(reference, actual, {0.09, 0.5, 0.25}).tolerance, 0.15);
 }
 
 constexpr double kLargestFp16 = 65504;

@@ -26,9 +26,15 @@ Status check_shipped(Problem problem, Engine& engine) {
   return engine.prepare(problem).status();
 }
 
-Result<std::unique_ptr<Engine>> open_cpu_engine(const Problem& problem, EngineOptions options) {
+// With the store of the engine that was opened first, because each store that is opened warns of
+// what is wrong with the cache.
+Result<std::unique_ptr<Engine>> open_cpu_engine(const Problem& problem, EngineOptions options,
+                                                std::shared_ptr<Store> store) {
   options.device = DeviceChoice::kCpu;
-  LSSAR_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::open(options));
+  LSSAR_ASSIGN_OR_RETURN(std::shared_ptr<Device> device,
+                         open_device(options.device, "", options.ordinal, options.parallel_for));
+  std::unique_ptr<Engine> engine =
+      Engine::create(options, std::move(device), nullptr, std::move(store));
   LSSAR_RETURN_IF_ERROR(check_shipped(problem, *engine));
   return engine;
 }
@@ -46,7 +52,8 @@ Result<std::unique_ptr<Engine>> open_engine_for(const Problem& problem, EngineOp
   LSSAR_ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::open(options));
   if (engine->device().info().kind != "virtual") return engine;
   if (has_schedule || is_set("LSSAR_OVERRIDE_DIR") || is_set("LSSAR_DEBUG_WAITS")) return engine;
-  Result<std::unique_ptr<Engine>> on_cpu = open_cpu_engine(problem, std::move(options));
+  Result<std::unique_ptr<Engine>> on_cpu =
+      open_cpu_engine(problem, std::move(options), engine->shared_store());
   const StatusCode code = on_cpu.status().code();
   if (code != StatusCode::kUnsupported && code != StatusCode::kMissing) return on_cpu;
   tell("lssar: --device auto takes the virtual device, which is slow: {}\n",

@@ -170,7 +170,7 @@ void add_capture(CLI::App& app, Action* action) {
                   "the file, which by custom ends with .lssar; -: standard output")
       ->type_name("FILE")
       ->required();
-  options->problem.add_to(*sub);
+  options->problem.add_to(*sub, false);
   options->schedule.add_to(*sub, "architecture to make it for (default: the device's own)");
   options->execution.add_to(*sub);
   options->files.add_to(*sub);

@@ -56,7 +56,8 @@ Result<std::unique_ptr<Engine>> open_engine(const ReplayOptions& options, const 
       counting.target,
       target_from_name(options.target.empty() ? capture.kernel().target : options.target));
   counting.count = true;
-  return Engine::create(engine_options, make_virtual_device(counting), nullptr);
+  return Engine::create(engine_options, make_virtual_device(counting), nullptr,
+                        engine->shared_store());
 }
 
 // The capture does not say which kind of numbers its inputs are.

@@ -116,7 +116,7 @@ std::string beside_attention(const CLI::App& sub) {
 Status check_output(const std::string& output, bool is_named) {
   const Status status = check_output_file(output, {.replaces = is_named});
   if (is_named || status.ok()) return status;
-  return status.with_context("the page is not named: -o FILE names it, and replaces what is there");
+  return {status.code(), status.message() + "; -o FILE names the page, and replaces such a file"};
 }
 
 Result<ReportPage> chosen_page(const ReportOptions& options) {

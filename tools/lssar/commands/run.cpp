@@ -126,7 +126,8 @@ Result<std::unique_ptr<Engine>> open_engine(const RunOptions& options, const Pro
   VirtualOptions counting;
   counting.target = device.target;
   counting.count = true;
-  return Engine::create(engine_options, make_virtual_device(counting), nullptr);
+  return Engine::create(engine_options, make_virtual_device(counting), nullptr,
+                        engine->shared_store());
 }
 
 void print_passes_json(const RunOptions& options, const Engine& engine,
@@ -233,7 +234,7 @@ void add_run(CLI::App& app, Action* action) {
                   "folder for o.npy, or dq.npy, dk.npy and dv.npy; with --random it may be missing")
       ->type_name("DIR")
       ->group("Files");
-  options->problem.add_to(*sub);
+  options->problem.add_to(*sub, false);
   options->schedule.add_to(*sub, "architecture to make it for (default: the device's own)");
   options->execution.add_to(*sub);
   options->data.add_to(*sub);

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <memory>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -139,6 +140,14 @@ Status write_json(const std::string& path, const nlohmann::json& json) {
   return write_output_file(path, json_text(json));
 }
 
+// Before the first problem: many expect that a machine without a GPU tunes its CPU.
+void print_device(const DeviceInfo& device) {
+  const bool is_virtual = device.kind == "virtual";
+  print_message(stderr, fmt::format("tunes for {} on {}: times are {}", device.target.name(),
+                                    is_virtual ? "the virtual device" : device.name,
+                                    is_virtual ? "predicted, not measured" : "measured"));
+}
+
 Result<int> tune_all(const TuneCommand& options) {
   LSSAR_ASSIGN_OR_RETURN(const std::vector<TuneProblem> problems, list_problems(options));
   if (options.list) return print_space(problems, options);
@@ -147,6 +156,11 @@ Result<int> tune_all(const TuneCommand& options) {
   const InterruptGuard guard;
   TuneProgress progress(isatty(STDERR_FILENO) != 0, options.execution.quiet());
   tuning.progress = [&](const SearchProgress& now) { progress.show(now); };
+
+  bool is_told = options.execution.quiet();
+  tuning.opened = [&](const DeviceInfo& device) {
+    if (!std::exchange(is_told, true)) print_device(device);
+  };
 
   nlohmann::json results = nlohmann::json::array();
   for (size_t i = 0; i < problems.size(); ++i) {
@@ -179,7 +193,7 @@ Result<int> tune_all(const TuneCommand& options) {
 void add_tune(CLI::App& app, Action* action) {
   auto options = std::make_shared<TuneCommand>();
   CLI::App* sub = app.add_subcommand("tune", "Search for a problem's best schedule, and keep it");
-  options->problem.add_to(*sub);
+  options->problem.add_to(*sub, false);
   options->lengths.add_to(*sub);
   options->execution.add_to(*sub);
   const auto add = [&](const char* name, std::string& value, const char* values, const char* help) {

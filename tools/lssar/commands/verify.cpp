@@ -153,7 +153,7 @@ Result<int> verify(const VerifyOptions& options) {
 void add_verify(CLI::App& app, Action* action) {
   auto options = std::make_shared<VerifyOptions>();
   CLI::App* sub = app.add_subcommand("verify", "Compare a kernel's results with the reference");
-  options->problem.add_to(*sub);
+  options->problem.add_to(*sub, false);
   options->schedule.add_to(*sub, "architecture to make it for (default: the device's own)");
   options->execution.add_to(*sub);
   options->data.add_to(*sub);
@@ -162,7 +162,7 @@ void add_verify(CLI::App& app, Action* action) {
   sub->footer(
       "\nRandom inputs, rounded to the dtype, go through the kernels and through the definition "
       "in\n"
-      "float64. A tensor is right where |error| <= allowed * |reference| + floor, in L2 norms\n"
+      "float64. A tensor is right where |error| <= allowed * |reference|, in L2 norms\n"
       "(docs/accuracy.md). Results that the dtype cannot hold are named, and exit with 1.\n"
       "backward runs the forward for training first and checks o, dq, dk and dv.\n\n"
       "Example:\n"

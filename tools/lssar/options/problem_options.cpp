@@ -32,7 +32,8 @@ Status check_agrees(const char* option, const std::optional<T>& given, const cha
 
 }  // namespace
 
-void ProblemOptions::add_to(CLI::App& app) {
+void ProblemOptions::add_to(CLI::App& app, bool takes_ranges) {
+  takes_ranges_ = takes_ranges;
   const char* const group = "Problem";
   const auto add = [&](const char* name, auto& value, const char* values, const char* help) {
     return app.add_option(name, value, help)->type_name(values)->group(group);
@@ -44,7 +45,9 @@ void ProblemOptions::add_to(CLI::App& app) {
               allowed_values(field))
         ->group(group);
   };
-  add("--pass", pass_, "forward|forward-train|backward|row-sums|weighted-sum",
+  add("--pass", pass_,
+      takes_ranges ? "forward|forward-train|backward|row-sums|weighted-sum"
+                   : "forward|forward-train|backward",
       "what is computed (default forward)");
   whole("--head-dim", head_dim_, "head_dim", "d of q and k: 8 to 256 in steps of 8 (default 64)");
   whole("--head-dim-v", head_dim_v_, "head_dim_v", "dv of v and o (default: as --head-dim)");
@@ -124,7 +127,11 @@ Result<Problem> ProblemOptions::described(nlohmann::json* file) const {
     problem = *from_file;
   }
   if (pass_) {
-    LSSAR_ASSIGN_OR_RETURN(problem.pass, parse_pass(*pass_));
+    const Result<Pass> pass = parse_pass(*pass_);
+    if (!pass.ok() && !takes_ranges_)
+      return invalid_argument(
+          fmt::format("pass = \"{}\": allowed are forward, forward-train and backward", *pass_));
+    LSSAR_ASSIGN_OR_RETURN(problem.pass, pass);
   }
   if (dtype_) {
     LSSAR_ASSIGN_OR_RETURN(problem.dtype, parse_dtype(*dtype_));

@@ -20,7 +20,9 @@ namespace lssar::command {
 // defaults.
 class ProblemOptions {
  public:
-  void add_to(CLI::App& app);
+  // `takes_ranges`: whether the subcommand takes the passes over ranges of keys, which only a
+  // program can call.
+  void add_to(CLI::App& app, bool takes_ranges = true);
 
   // Whether any of them was given.
   bool is_given() const;
@@ -49,6 +51,7 @@ class ProblemOptions {
   // Options, then the file, then defaults; not validated. `file` gets the content of --problem.
   Result<Problem> described(nlohmann::json* file) const;
 
+  bool takes_ranges_ = true;
   std::string problem_file_;
   std::optional<std::string> pass_, dtype_, score_;
   std::optional<int> head_dim_, head_dim_v_, p_, alignment_, rotary_dim_;

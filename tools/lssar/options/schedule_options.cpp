@@ -102,6 +102,7 @@ Result<std::shared_ptr<const TuningTable>> ScheduleOptions::load_table(TableCont
   LSSAR_RETURN_IF_ERROR(
       lssar::InputFile::open(table_).status());  // otherwise a missing one would read as empty
   LSSAR_ASSIGN_OR_RETURN(TuningTable table, TuningTable::load(table_, content));
+  warn_of_defects(table, table_);
   return std::make_shared<const TuningTable>(std::move(table));
 }
 
