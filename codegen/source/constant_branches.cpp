@@ -79,12 +79,14 @@ std::set<std::string_view> declared_names(const Tokens& t, size_t begin, size_t 
   return names;
 }
 
-// Whether a block's statements may move into the surrounding block: they must not declare a name
-// that the function uses elsewhere.
-bool may_unwrap(const Tokens& t, size_t open, size_t close) {
+// Whether the statements of the block that takes the place of `branch` may move into the
+// surrounding one: they must not declare a name that the rest of the function uses.
+bool may_unwrap(const Tokens& t, const Branch& branch, size_t open, size_t close) {
   const auto names = declared_names(t, open + 1, close);
-  for (size_t i = 0; i < t.size(); ++i)
-    if ((i < open || i > close) && t[i].is_word() && names.contains(t[i].text)) return false;
+  for (size_t i = 0; i < t.size(); ++i) {
+    const bool is_rest = i < branch.at || i >= branch.end;
+    if (is_rest && t[i].is_word() && names.contains(t[i].text)) return false;
+  }
   return true;
 }
 
@@ -101,12 +103,9 @@ class Resolver {
 
   std::string run() {
     tokens_ = code_tokens(text_);
-    bool has_changed = false;
     while (resolve_if() || resolve_choice() || resolve_type() || shorten_condition() ||
-           resolve_local() || (has_changed && drop_unused())) {
-      has_changed = true;
+           resolve_local() || drop_unused())
       tokens_ = code_tokens(text_);
-    }
     return std::move(text_);
   }
 
@@ -181,7 +180,7 @@ class Resolver {
       leaves = tokens_[begin].is("return");
     } else {
       const std::string lines = block_lines(begin, end - 1);
-      if (may_unwrap(tokens_, begin, end - 1)) {
+      if (may_unwrap(tokens_, branch, begin, end - 1)) {
         chosen = moved_left(lines, 2, true);
         leaves = ends_in_return(tokens_, begin + 1, end - 1);
       } else {
@@ -228,10 +227,11 @@ class Resolver {
     return at == tokens_.size() ? text_.size() : line_start(text_, tokens_[at].begin);
   }
 
-  // `const bool NAME = VALUE;`: replaces the name by the value.
+  // `const bool NAME = VALUE;`, also with constexpr: replaces the name by the value.
   bool resolve_local() {
-    for (size_t i = 0; i + 4 < tokens_.size(); ++i) {
-      if (!tokens_[i].is("const") || !tokens_[i + 1].is("bool") || !tokens_[i + 3].is("="))
+    for (size_t i = 1; i + 4 < tokens_.size(); ++i) {
+      if (!is_one_of(tokens_[i], {"const", "constexpr"}) || !tokens_[i + 1].is("bool") ||
+          !tokens_[i + 3].is("=") || !is_one_of(tokens_[i - 1], {"{", "}", ";"}))
         continue;
       const size_t end = statement_end(tokens_, i);
       const auto known = value(i + 4, end - 1);

@@ -201,12 +201,23 @@ std::string first_paragraph(const std::string& comment) {
   return comment;
 }
 
+// Whether it is a function, or a macro that declares one, on a single line without a comment.
+bool is_short_function(const SourceItem& item) {
+  const bool is_function = item.kind == ItemKind::kFunction || item.text.starts_with("LSSAR_");
+  return is_function && item.comment.empty() && item.text.find('\n') + 1 == item.text.size();
+}
+
 void print_items(const std::vector<SourceItem>& items, std::string& out) {
+  bool after_short = false;
   for (const SourceItem& item : items) {
-    if (item.after_blank && !out.ends_with("\n\n") && !out.ends_with("{\n")) out += '\n';
+    const bool is_short = is_short_function(item);
+    if (item.after_blank && !(is_short && after_short) && !out.ends_with("\n\n") &&
+        !out.ends_with("{\n"))
+      out += '\n';
     out += first_paragraph(item.comment) + item.text;
     print_items(item.members, out);
     out += item.tail;
+    after_short = is_short;
   }
 }
 

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "codegen/source/accessors.h"
 #include "codegen/source/class_names.h"
 #include "codegen/source/known_constants.h"
 #include "codegen/source/plain_source.h"
@@ -104,6 +105,7 @@ std::vector<SourceSection> reached_sections(const std::vector<SourcePart>& parts
     sections.push_back(parse_section(part.title, with_unroll_words(without_config(part.text))));
   resolve_constants(sections, roots, known_constants(sections, false));
   keep_reached(sections, roots);
+  inline_accessors(sections, roots);
   // A name that meant several things may mean only one in the source that is left.
   resolve_constants(sections, roots, known_constants(sections, true));
   keep_reached(sections, roots);

@@ -330,8 +330,8 @@ struct ForwardConsumer {
   LSSAR_DEVICE void weigh(Scores& s, int tile) {
     const auto norms = finish_scores<kInFlight>(s);
     constexpr bool kScalesLater = !Config::kIsGeneral && !Config::kSkipTiles;
-    const float ones[2] = {1.0f, 1.0f};
     if constexpr (kScalesLater) {
+      const float ones[2] = {1.0f, 1.0f};
       scale_scores_of_stage(s, ones, norms);
     } else {
       scale_scores_of_stage(s, rows.score_scale, norms);
