@@ -436,7 +436,7 @@ class Resolver {
 std::string resolve_branches(std::string text, const SourceConstants& constants) {
   const bool has_branch = text.find("if ") != npos || text.find('?') != npos ||
                           text.find("&&") != npos || text.find("||") != npos ||
-                          text.find("Select<") != npos;
+                          text.find("Select<") != npos || text.find("  const ") != npos;
   if (!has_branch) return text;
   return Resolver(std::move(text), constants).run();
 }
