@@ -58,9 +58,7 @@ std::string joined_lines(const std::string& text) {
       if (!joined.ends_with('(')) joined += ' ';
       joined += next.substr(std::min(next.find_first_not_of(' '), next.size()));
     }
-    const bool is_template = std::string_view(joined).find("template <") ==
-                             std::min(joined.find_first_not_of(' '), joined.size());
-    const bool fits = last > i && joined.size() <= kLineWidth && is_whole() && !is_template;
+    const bool fits = last > i && joined.size() <= kLineWidth && is_whole();
     if (fits) i = last;
     result += (fits ? joined : lines[i]) + '\n';
   }

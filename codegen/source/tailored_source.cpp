@@ -28,9 +28,15 @@ bool names_member_of_base(const SourceItem& item) {
   return std::none_of(tokens.begin(), tokens.end(), [](const Token& t) { return t.is("="); });
 }
 
+// Whether it is `Name() = default;`, which templates have to keep data members in any order.
+bool is_default_constructor(const SourceItem& item) {
+  return item.text.ends_with("() = default;\n");
+}
+
 // Removes what only templates need, and joins lines as far as the line length allows.
 void tidy(std::vector<SourceItem>& items, bool within_template) {
   if (!within_template) std::erase_if(items, names_member_of_base);
+  std::erase_if(items, is_default_constructor);
   for (SourceItem& item : items) {
     const bool is_of_template = within_template || is_template(item.text);
     if (!is_of_template) item.text = without_template_words(item.text);
