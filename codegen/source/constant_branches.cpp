@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "codegen/source/argument_lists.h"
+
 namespace lssar {
 namespace {
 
@@ -331,12 +333,18 @@ class Resolver {
     return false;
   }
 
-  // Removes an unused local variable whose initializer calls nothing.
+  // Removes an unused local variable: a number, or one whose initializer calls nothing.
   bool drop_unused() {
     for (size_t i = 1; i + 2 < tokens_.size(); ++i) {
       if (!is_one_of(tokens_[i - 1], {"{", "}", ";"}) || !tokens_[i].is_word()) continue;
       if (is_one_of(tokens_[i], {"else", "return", "using", "do"})) continue;
       const size_t end = statement_end(tokens_, i);
+      std::string_view number;
+      if (is_number_type(tokens_[i]) && !declared_type(tokens_, i, &number).empty() &&
+          is_one_of(tokens_[end - 2], {"]", number}) && mentions(number) == 1) {
+        erase_statement(i, end);
+        return true;
+      }
       size_t name = i + 1;  // after a type; otherwise it is not a declaration
       while (name + 1 < end && (tokens_[name].is_word() || is_one_of(tokens_[name], {"*", "&"})) &&
              !tokens_[name + 1].is("="))
@@ -344,11 +352,14 @@ class Resolver {
       if (name + 1 >= end || !tokens_[name + 1].is("=")) continue;
       if (!tokens_[name].is_word() || has_call(name + 2, end)) continue;
       if (mentions(tokens_[name].text) > 1) continue;
-      const size_t from = with_comments_above(line_start(text_, tokens_[i].begin));
-      text_.erase(from, next_line(text_, tokens_[end - 1].end) - from);
+      erase_statement(i, end);
       return true;
     }
     return false;
+  }
+  void erase_statement(size_t begin, size_t end) {
+    const size_t from = with_comments_above(line_start(text_, tokens_[begin].begin));
+    text_.erase(from, next_line(text_, tokens_[end - 1].end) - from);
   }
   // Counts uses in directives too: #pragma unroll kUnroll.
   size_t mentions(std::string_view word) const {

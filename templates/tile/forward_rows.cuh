@@ -16,10 +16,9 @@ namespace lssar_device {
 // The sums of pass 1 of a lane's two rows.
 template <class Config, int kTiles>
 struct PassOneSums {
-  static constexpr int kFactorsPerTile = kTiles * 2;
+  static_assert(2 * kTiles <= SoftplusSum::kMaxFactors, "a tile must not overflow the product");
   static constexpr int kTilesPerFlush =
-      Config::kIsInvariant ? 1 : SoftplusSum::kMaxFactors / kFactorsPerTile;
-  static_assert(kTilesPerFlush >= 1, "a tile must not overflow the product of factors");
+      Config::kIsInvariant ? 1 : SoftplusSum::kMaxFactors / (2 * kTiles);
 
   SoftplusSum sums[2];
   int unflushed = 0;
