@@ -376,9 +376,8 @@ struct ForwardConsumer {
       rows.write_columns(params, work.place, dv_block * Shape::kBlockDv, sums.o,
                          {sums.zs.total(0), sums.zs.total(1)});
     } else {
-      rows.write_columns(
-          params, work.place, dv_block * Shape::kBlockDv, sums.o, sums.y,
-          {{sums.zs.total(0), sums.zs.total(1)}, {sums.t.total(0), sums.t.total(1)}});
+      rows.write_columns(params, work.place, dv_block * Shape::kBlockDv, sums.o, sums.y,
+                         {sums.zs.total(0), sums.zs.total(1)}, {sums.t.total(0), sums.t.total(1)});
     }
     if constexpr (Config::kStoresByTma) {
       store_output(tma, shared, work, group, stage, sums.o);
