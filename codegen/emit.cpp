@@ -358,7 +358,6 @@ void write_entries(SourceWriter& out, const Problem& problem, const std::vector<
     if (!step.shared_bytes.empty())
       out.line("static_assert($device$ == $host$, \"as the host launches it\");",
                {{"device", step.shared_bytes}, {"host", number(step.launch.shared_bytes)}});
-  out.line();
   out.line("}  // namespace lssar_device");
   for (size_t i = 0; i < steps.size(); ++i) {
     const Step& step = steps[i];

@@ -34,11 +34,7 @@ LSSAR_INSTRUCTION(add_rounded, float, "=f", (float a, float b), "add.rn.f32 %0, 
                   "f"(b))
 
 // NOTE: if one of the two is NaN, the result is the other.
-LSSAR_DEVICE float maximum(float a, float b) {
-  float result;
-  asm("max.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
-  return result;
-}
+LSSAR_INSTRUCTION(maximum, float, "=f", (float a, float b), "max.f32 %0, %1, %2;", "f"(a), "f"(b))
 // The same, but NaN if one of the two is.
 LSSAR_INSTRUCTION(minimum_or_nan, float, "=f", (float a, float b), "min.NaN.f32 %0, %1, %2;",
                   "f"(a), "f"(b))

@@ -298,7 +298,7 @@ TEST(TailoredSource, NamesMembersOfArgumentsWithoutACall) {
   EXPECT_THAT(kept, HasSubstr("return params.seq_q;"));
 }
 
-TEST(TailoredSource, PutsFunctionsOfOneLineTogether) {
+TEST(TailoredSource, PutsDeclarationsOfOneLineTogether) {
   const std::string source = tailored(
       "int a() { return 1; }\n\nint b() { return 2; }\n\n// About c.\nint c() { return 3; }\n",
       "void kernel() { f(a(), b(), c()); }");
