@@ -262,7 +262,7 @@ std::string source_header(const std::string& name, const Problem& problem, const
             {"options", problem.invariant ? std::string(" ") + kNoContraction : ""}});
   out.line("//");
   write_comment(out, "problem:  " + to_string(problem));
-  out.line("// target:   $text$", {{"text", target.name()}});
+  if (target.is_cpu()) out.line("// target:   $text$", {{"text", target.name()}});
   write_formula(out, problem);
   write_shapes(out, problem);
   out.line("//");

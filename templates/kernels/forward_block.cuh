@@ -108,15 +108,10 @@ struct ForwardLoader {
   }
 
   LSSAR_DEVICE void advance() {
-    if (dv_block >= 0 && !is_value) {
-      is_value = true;
-      return;
-    }
-    is_value = false;
-    if (++tile == num_tiles) {
-      tile = 0;
-      ++dv_block;
-    }
+    is_value = dv_block >= 0 && !is_value;
+    if (is_value || ++tile != num_tiles) return;
+    tile = 0;
+    ++dv_block;
   }
 };
 

@@ -23,7 +23,6 @@ LSSAR_INSTRUCTION(log2_approx, float, "=f", (float x), "lg2.approx.ftz.f32 %0, %
 LSSAR_INSTRUCTION(reciprocal_approx, float, "=f", (float x), "rcp.approx.ftz.f32 %0, %1;", "f"(x))
 LSSAR_INSTRUCTION(square_root, float, "=f", (float x), "sqrt.rn.f32 %0, %1;", "f"(x))
 LSSAR_INSTRUCTION(absolute, float, "=f", (float x), "abs.f32 %0, %1;", "f"(x))
-
 // a * b + c clamped to [0, 1]. NOTE: a NaN becomes 0; the caller must carry NaN another way.
 LSSAR_INSTRUCTION(fma_saturate, float, "=f", (float a, float b, float c),
                   "fma.rn.sat.f32 %0, %1, %2, %3;", "f"(a), "f"(b), "f"(c))
@@ -32,7 +31,6 @@ LSSAR_INSTRUCTION(fma, float, "=f", (float a, float b, float c), "fma.rn.f32 %0,
 // a + b as two rounded operands; the compiler never merges it into an fma.
 LSSAR_INSTRUCTION(add_rounded, float, "=f", (float a, float b), "add.rn.f32 %0, %1, %2;", "f"(a),
                   "f"(b))
-
 // NOTE: if one of the two is NaN, the result is the other.
 LSSAR_INSTRUCTION(maximum, float, "=f", (float a, float b), "max.f32 %0, %1, %2;", "f"(a), "f"(b))
 // The same, but NaN if one of the two is.
