@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include <fmt/format.h>
 
@@ -14,6 +15,7 @@
 #include "codegen/source/expression_source.h"
 #include "codegen/source/power_chain.h"
 #include "codegen/source/softplus_poly.h"
+#include "codegen/source/source_tokens.h"
 #include "codegen/source/source_writer.h"
 #include "codegen/source/tailored_source.h"
 #include "codegen/source_header.h"
@@ -52,13 +54,23 @@ void write_power(SourceWriter& out, const char* name, int exponent) {
   out.close();
 }
 
+// A call of `polynomial`, its arguments in lines of at most kLineWidth.
 void write_polynomial(SourceWriter& out, const char* name, int degree) {
   const auto coefficients = softplus_coefficients(degree);
   out.open("static LSSAR_DEVICE float $name$(float u)", {{"name", name}});
-  out.line("float sum = $c$;", {{"c", float_literal(coefficients.back())}});
-  for (size_t i = coefficients.size() - 1; i-- > 0;)
-    out.line("sum = fma(sum, u, $c$);", {{"c", float_literal(coefficients[i])}});
-  out.line("return sum;");
+  std::string line = "return polynomial(u";
+  for (size_t i = coefficients.size(); i-- > 0;) {
+    const std::string next = float_literal(coefficients[i]) + (i == 0 ? ");" : ",");
+    line += ",";
+    if (4 + line.size() + 1 + next.size() > kLineWidth) {
+      out.line(line);
+      line = std::string(std::strlen("return polynomial("), ' ') + next;
+    } else {
+      line += " " + next;
+    }
+    if (i != 0) line.pop_back();
+  }
+  out.line(line);
   out.close();
 }
 
@@ -168,6 +180,13 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
   out.line("struct $mma$;", {{"mma", mma}});
   out.line("LSSAR_DEVICE float fma(float a, float b, float c);");
   out.line("LSSAR_DEVICE float log2_approx(float x);");
+  out.line();
+  out.line("// By Horner's rule; `sum` is the first coefficient, that of the highest power.");
+  out.line("template <class... Floats>");
+  out.open("LSSAR_DEVICE float polynomial(float u, float sum, Floats... coefficients)");
+  out.line("((sum = fma(sum, u, coefficients)), ...);");
+  out.line("return sum;");
+  out.close();
   if (is_general(problem)) write_expression_declarations(out);
   out.line();
   out.line(
@@ -326,9 +345,9 @@ void write_entries(SourceWriter& out, const Problem& problem, const std::vector<
         "static_assert(sizeof(TmaSequence) + 2 * sizeof(int) <= $bytes$, "
         "\"static shared memory\");",
         {{"bytes", number(lssar_constants::kSequenceTmaSharedBytes)}});
-  const bool has_rotations =
-      std::any_of(steps.begin(), steps.end(),
-                  [](const Step& step) { return step.launch.rotation != Rotation::kNone; });
+  const bool has_rotations = std::any_of(steps.begin(), steps.end(), [](const Step& step) {
+    return step.launch.rotation != Rotation::kNone;
+  });
   if (has_rotations)
     out.line("static_assert(sizeof(RotaryParams) == $bytes$, \"laid out as the host does\");",
              {{"bytes", number(sizeof(lssar_device::RotaryParams))}});
@@ -339,7 +358,6 @@ void write_entries(SourceWriter& out, const Problem& problem, const std::vector<
     if (!step.shared_bytes.empty())
       out.line("static_assert($device$ == $host$, \"as the host launches it\");",
                {{"device", step.shared_bytes}, {"host", number(step.launch.shared_bytes)}});
-  out.line();
   out.line("}  // namespace lssar_device");
   for (size_t i = 0; i < steps.size(); ++i) {
     const Step& step = steps[i];

@@ -40,11 +40,22 @@ Status read_request(const nlohmann::json& json, EmittedFile* file) {
   return {};
 }
 
+// The fields that make this problem of a default one.
+nlohmann::json fields_not_default(const Problem& problem) {
+  const nlohmann::json all = to_json(problem), defaults = to_json(Problem());
+  nlohmann::json fields = nlohmann::json::object();
+  for (const auto& [name, value] : all.items())
+    if (value != defaults[name]) fields[name] = value;
+  // A field that is left out may mean "as another one".
+  const auto read = problem_from_json(fields);
+  return read.ok() && to_json(read.value()) == all ? fields : all;
+}
+
 }  // namespace
 
 nlohmann::json request_json(const Problem& problem, const Schedule& schedule,
                             const Target& target) {
-  return {{"problem", to_json(problem)},
+  return {{"problem", fields_not_default(problem)},
           {"schedule", fields_of_pass(schedule, problem)},
           {"target", target.name()}};
 }

@@ -1,6 +1,8 @@
 #include "codegen/source_header.h"
 
 #include <algorithm>
+#include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -71,43 +73,56 @@ std::string value_text(const nlohmann::json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-// An entry for each field; a tiling's are one entry, which goes to `tilings`.
-void list_fields(const nlohmann::json& fields, const std::string& prefix,
-                 std::vector<std::string>& entries, std::vector<std::string>& tilings) {
+// A field and its value.
+using Entry = std::pair<std::string, std::string>;
+
+// An entry for each field, and one for all of a tiling's, which goes to `tilings`.
+void list_fields(const nlohmann::json& fields, std::vector<Entry>& entries,
+                 std::vector<Entry>& tilings) {
   for (const auto& [name, value] : fields.items()) {
-    const std::string full = fmt::format("{:<28}", prefix + name);
     if (!value.is_object()) {
-      entries.push_back(full + " " + value_text(value));
+      entries.emplace_back(name, value_text(value));
     } else if (value.contains("block_rows")) {
-      tilings.push_back(fmt::format("{} {} rows, {} columns, {} stages, {} blocks per SM", full,
-                                    value["block_rows"].dump(), value["block_cols"].dump(),
-                                    value["stages"].dump(), value["min_blocks"].dump()));
+      tilings.emplace_back(name, fmt::format("{} rows, {} columns, {} stages, {} blocks per SM",
+                                             value["block_rows"].dump(), value["block_cols"].dump(),
+                                             value["stages"].dump(), value["min_blocks"].dump()));
     } else {
-      list_fields(value, prefix + name + ".", entries, tilings);
+      list_fields(value, entries, tilings);
     }
   }
 }
 
-// Tilings, then the other fields, in two columns read downwards.
+// Tilings, then the other fields, in as many columns as there is room for, read downwards.
 void write_schedule(SourceWriter& out, const nlohmann::json& fields) {
-  std::vector<std::string> entries, tilings;
-  list_fields(fields, "", entries, tilings);
-  for (const std::string& tiling : tilings) out.line("//   $tiling$", {{"tiling", tiling}});
-  const size_t rows = (entries.size() + 1) / 2;
-  for (size_t i = 0; i < rows; ++i) {
-    const bool has_right = i + rows < entries.size();
-    out.line("//   $row$",
-             {{"row",
-               has_right ? fmt::format("{:<44} {}", entries[i], entries[i + rows]) : entries[i]}});
+  constexpr size_t kMargin = std::string_view("//   ").size(), kGap = 2;
+  std::vector<Entry> entries, tilings;
+  list_fields(fields, entries, tilings);
+  size_t name_width = 0, width = 0;
+  for (const auto& entry : entries) name_width = std::max(name_width, entry.first.size());
+  for (const auto& entry : entries) width = std::max(width, name_width + 1 + entry.second.size());
+  for (const auto& [name, value] : tilings)
+    out.line("//   $name$ $value$",
+             {{"name", fmt::format("{:<{}}", name, name_width)}, {"value", value}});
+  const size_t columns = std::max<size_t>(1, (kLineWidth - kMargin + kGap) / (width + kGap));
+  const size_t rows = (entries.size() + columns - 1) / columns;
+  for (size_t row = 0; row < rows; ++row) {
+    std::string line = "//   ";
+    for (size_t i = row; i < entries.size(); i += rows) {
+      const std::string entry =
+          fmt::format("{:<{}} {}", entries[i].first, name_width, entries[i].second);
+      line += i + rows < entries.size() ? fmt::format("{:<{}}", entry, width + kGap) : entry;
+    }
+    out.raw(line + "\n");
   }
 }
 
 void write_launches(SourceWriter& out, const std::vector<Step>& steps) {
+  const bool takes_maps = std::any_of(steps.begin(), steps.end(),
+                                      [](const Step& step) { return !step.launch.maps.empty(); });
   out.line("//");
-  out.line(
-      "// launches, in order (one-dimensional grids; one AttentionParams by value, or TmaParams "
-      "with");
-  out.line("// its tensor maps in the order of the kernel's enum of maps):");
+  out.line("// launches, in order (one-dimensional grids; one AttentionParams by value$or$",
+           {{"or", takes_maps ? ", or TmaParams with" : "):"}});
+  if (takes_maps) out.line("// its tensor maps in the order of the kernel's enum of maps):");
   if (std::any_of(steps.begin(), steps.end(),
                   [](const Step& step) { return step.launch.rotation != Rotation::kNone; }))
     out.line("// The rotations take one RotaryParams by value, or RotarySequencesParams.");
@@ -247,7 +262,7 @@ std::string source_header(const std::string& name, const Problem& problem, const
             {"options", problem.invariant ? std::string(" ") + kNoContraction : ""}});
   out.line("//");
   write_comment(out, "problem:  " + to_string(problem));
-  out.line("// target:   $text$", {{"text", target.name()}});
+  if (target.is_cpu()) out.line("// target:   $text$", {{"text", target.name()}});
   write_formula(out, problem);
   write_shapes(out, problem);
   out.line("//");

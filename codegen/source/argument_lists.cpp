@@ -47,6 +47,7 @@ ArgumentCount count_arguments(const Tokens& t, size_t open, bool is_declaration)
   ArgumentCount count;
   if (close == open + 1) return count;
   size_t defaults = 0;
+  bool has_pack = false;
   count.most = 1;
   for (size_t i = open + 1; i < close; ++i) {
     size_t after = 0;
@@ -60,9 +61,12 @@ ArgumentCount count_arguments(const Tokens& t, size_t open, bool is_declaration)
       ++count.most;
     } else if (t[i].is("=") && is_declaration) {
       ++defaults;
+    } else if (t[i].is("...") && is_declaration) {  // any number
+      has_pack = true;
     }
   }
-  count.least = count.most - defaults;
+  count.least = count.most - defaults - has_pack;
+  if (has_pack) count.most = npos;
   return count;
 }
 std::vector<std::pair<size_t, size_t>> list_parts(const Tokens& t, size_t open) {

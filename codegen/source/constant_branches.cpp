@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "codegen/source/argument_lists.h"
+
 namespace lssar {
 namespace {
 
@@ -79,12 +81,14 @@ std::set<std::string_view> declared_names(const Tokens& t, size_t begin, size_t 
   return names;
 }
 
-// Whether a block's statements may move into the surrounding block: they must not declare a name
-// that the function uses elsewhere.
-bool may_unwrap(const Tokens& t, size_t open, size_t close) {
+// Whether the statements of the block that takes the place of `branch` may move into the
+// surrounding one: they must not declare a name that the rest of the function uses.
+bool may_unwrap(const Tokens& t, const Branch& branch, size_t open, size_t close) {
   const auto names = declared_names(t, open + 1, close);
-  for (size_t i = 0; i < t.size(); ++i)
-    if ((i < open || i > close) && t[i].is_word() && names.contains(t[i].text)) return false;
+  for (size_t i = 0; i < t.size(); ++i) {
+    const bool is_rest = i < branch.at || i >= branch.end;
+    if (is_rest && t[i].is_word() && names.contains(t[i].text)) return false;
+  }
   return true;
 }
 
@@ -101,12 +105,9 @@ class Resolver {
 
   std::string run() {
     tokens_ = code_tokens(text_);
-    bool has_changed = false;
     while (resolve_if() || resolve_choice() || resolve_type() || shorten_condition() ||
-           resolve_local() || (has_changed && drop_unused())) {
-      has_changed = true;
+           resolve_local() || drop_unused())
       tokens_ = code_tokens(text_);
-    }
     return std::move(text_);
   }
 
@@ -181,7 +182,7 @@ class Resolver {
       leaves = tokens_[begin].is("return");
     } else {
       const std::string lines = block_lines(begin, end - 1);
-      if (may_unwrap(tokens_, begin, end - 1)) {
+      if (may_unwrap(tokens_, branch, begin, end - 1)) {
         chosen = moved_left(lines, 2, true);
         leaves = ends_in_return(tokens_, begin + 1, end - 1);
       } else {
@@ -228,10 +229,11 @@ class Resolver {
     return at == tokens_.size() ? text_.size() : line_start(text_, tokens_[at].begin);
   }
 
-  // `const bool NAME = VALUE;`: replaces the name by the value.
+  // `const bool NAME = VALUE;`, also with constexpr: replaces the name by the value.
   bool resolve_local() {
-    for (size_t i = 0; i + 4 < tokens_.size(); ++i) {
-      if (!tokens_[i].is("const") || !tokens_[i + 1].is("bool") || !tokens_[i + 3].is("="))
+    for (size_t i = 1; i + 4 < tokens_.size(); ++i) {
+      if (!is_one_of(tokens_[i], {"const", "constexpr"}) || !tokens_[i + 1].is("bool") ||
+          !tokens_[i + 3].is("=") || !is_one_of(tokens_[i - 1], {"{", "}", ";"}))
         continue;
       const size_t end = statement_end(tokens_, i);
       const auto known = value(i + 4, end - 1);
@@ -331,12 +333,18 @@ class Resolver {
     return false;
   }
 
-  // Removes an unused local variable whose initializer calls nothing.
+  // Removes an unused local variable: a number, or one whose initializer calls nothing.
   bool drop_unused() {
     for (size_t i = 1; i + 2 < tokens_.size(); ++i) {
       if (!is_one_of(tokens_[i - 1], {"{", "}", ";"}) || !tokens_[i].is_word()) continue;
       if (is_one_of(tokens_[i], {"else", "return", "using", "do"})) continue;
       const size_t end = statement_end(tokens_, i);
+      std::string_view number;
+      if (is_number_type(tokens_[i]) && !declared_type(tokens_, i, &number).empty() &&
+          is_one_of(tokens_[end - 2], {"]", number}) && mentions(number) == 1) {
+        erase_statement(i, end);
+        return true;
+      }
       size_t name = i + 1;  // after a type; otherwise it is not a declaration
       while (name + 1 < end && (tokens_[name].is_word() || is_one_of(tokens_[name], {"*", "&"})) &&
              !tokens_[name + 1].is("="))
@@ -344,11 +352,14 @@ class Resolver {
       if (name + 1 >= end || !tokens_[name + 1].is("=")) continue;
       if (!tokens_[name].is_word() || has_call(name + 2, end)) continue;
       if (mentions(tokens_[name].text) > 1) continue;
-      const size_t from = with_comments_above(line_start(text_, tokens_[i].begin));
-      text_.erase(from, next_line(text_, tokens_[end - 1].end) - from);
+      erase_statement(i, end);
       return true;
     }
     return false;
+  }
+  void erase_statement(size_t begin, size_t end) {
+    const size_t from = with_comments_above(line_start(text_, tokens_[begin].begin));
+    text_.erase(from, next_line(text_, tokens_[end - 1].end) - from);
   }
   // Counts uses in directives too: #pragma unroll kUnroll.
   size_t mentions(std::string_view word) const {
@@ -436,7 +447,7 @@ class Resolver {
 std::string resolve_branches(std::string text, const SourceConstants& constants) {
   const bool has_branch = text.find("if ") != npos || text.find('?') != npos ||
                           text.find("&&") != npos || text.find("||") != npos ||
-                          text.find("Select<") != npos;
+                          text.find("Select<") != npos || text.find("  const ") != npos;
   if (!has_branch) return text;
   return Resolver(std::move(text), constants).run();
 }

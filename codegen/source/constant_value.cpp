@@ -264,8 +264,10 @@ std::string type_named(std::string_view name, const SourceConstants& constants) 
     auto found = constants.aliases.find(type);
     if (found == constants.aliases.end() && type.find('<') == type.npos) {
       const size_t colons = type.rfind("::");
-      if (colons != type.npos && !type.starts_with("Config::"))
-        found = constants.aliases.find(std::string_view(type).substr(colons + 2));
+      if (colons != type.npos && !type.starts_with("Config::")) {
+        const std::string_view last = std::string_view(type).substr(colons + 2);
+        if (!constants.member_types.contains(last)) found = constants.aliases.find(last);
+      }
     }
     if (found == constants.aliases.end()) break;
     type = found->second;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,6 +32,9 @@ struct SourceConstants {
   // Types by name, if the name has only one meaning: "Config::Element" is Bf16, "KeyTile" is
   // SwizzledTile<...>.
   std::map<std::string, std::string, std::less<>> aliases;
+  // Types that a class template takes from its parameters: Element of SharedTile. So
+  // Tile::Element is unknown, whatever Element alone is.
+  std::set<std::string, std::less<>> member_types;
   std::map<std::string, ConstantTemplate, std::less<>> templates;
 };
 

@@ -54,20 +54,34 @@ std::string alias_text(const std::vector<Token>& tokens, size_t at, std::string_
   return std::string(text.substr(tokens[first].begin, tokens[end - 1].end - tokens[first].begin));
 }
 
-// Collects aliases. A name that means several things in the source gets "".
-void read_aliases(const std::vector<SourceItem>& items, const std::string& owner,
+// Whether the template's parameters include `type`.
+bool has_parameter(std::string_view declaration, std::string_view type) {
+  const std::vector<Token> tokens = code_tokens(declaration);
+  for (size_t i = 2; i + 1 < tokens.size() && !tokens[i].is(">"); ++i)
+    if (tokens[i].is("class") && tokens[i + 1].is(type)) return true;
+  return false;
+}
+
+// Collects aliases. A name that means several things in the source gets "". An alias of a
+// template's own parameter has no meaning outside of that class: Tile::Element is not Element.
+void read_aliases(const std::vector<SourceItem>& items, const SourceItem* owner,
                   SourceConstants& constants) {
   for (const SourceItem& item : items) {
     const std::vector<Token> tokens = code_tokens(item.text);
     for (size_t i = 0; i + 1 < tokens.size(); ++i) {
       const bool is_parameter = tokens[i].is("class") && !tokens[i + 1].is("=");
       if (!tokens[i].is("using") && !is_parameter) continue;
-      const std::string name = owner + std::string(tokens[i + 1].text);
+      const bool is_of_config = owner != nullptr && is_config(*owner);
+      const std::string name = (is_of_config ? "Config::" : "") + std::string(tokens[i + 1].text);
       const std::string text = is_parameter ? "" : alias_text(tokens, i, item.text);
+      if (owner != nullptr && is_template(owner->text) && has_parameter(owner->text, text)) {
+        constants.member_types.insert(name);
+        continue;
+      }
       const auto [found, is_new] = constants.aliases.emplace(name, text);
       if (!is_new && found->second != text) found->second.clear();
     }
-    read_aliases(item.members, is_config(item) ? "Config::" : "", constants);
+    read_aliases(item.members, &item, constants);
   }
 }
 
@@ -177,7 +191,7 @@ SourceConstants known_constants(std::vector<SourceSection>& sections, bool folds
   DeclarationCounts counts;
   for (const SourceSection& section : sections) {
     read_config(section.items, constants);
-    read_aliases(section.items, "", constants);
+    read_aliases(section.items, nullptr, constants);
     read_templates(section.items, constants);
     count_declarations(section.items, counts);
   }

@@ -51,12 +51,16 @@ void write_power_chain(SourceWriter& out, const char* type, int n) {
   const auto power = [](int exponent) {
     return exponent == 1 ? std::string("u") : "u" + std::to_string(exponent);
   };
-  for (const PowerStep& step : power_chain(n))
-    out.line("const $type$ $result$ = $left$ * $right$;", {{"type", type},
-                                                           {"result", power(step.exponent)},
-                                                           {"left", power(step.left)},
-                                                           {"right", power(step.right)}});
-  out.line("return $result$;", {{"result", power(n)}});
+  for (const PowerStep& step : power_chain(n)) {
+    const std::string product = power(step.left) + " * " + power(step.right);
+    if (step.exponent == n) {
+      out.line("return $product$;", {{"product", product}});
+    } else {
+      out.line("const $type$ $result$ = $product$;",
+               {{"type", type}, {"result", power(step.exponent)}, {"product", product}});
+    }
+  }
+  if (n == 1) out.line("return u;");
 }
 
 }  // namespace lssar

@@ -99,15 +99,24 @@ class Parser {
       item.names.insert(item.names.end(), declared.names.begin(), declared.names.end());
   }
 
-  // LSSAR_UNARY(exp2_approx, "ex2.approx.ftz.f32"): declares its first argument.
+  // LSSAR_INSTRUCTION(absolute, float, "=f", (float x), "abs.f32 %0, %1;", "f"(x)): declares its
+  // first argument; a list in brackets has the function's parameters.
   static bool is_macro_use(const Tokens& t, size_t at) {
     return at + 1 < t.size() && t[at].text.starts_with("LSSAR_") && t[at + 1].is("(");
   }
 
   void classify(const Tokens& t, SourceItem& item) const {
     if (is_macro_use(t, 0)) {
-      item.kind = ItemKind::kVariable;
       item.names.emplace_back(t[2].text);
+      const auto arguments = list_parts(t, 1);
+      const auto list = std::find_if(arguments.begin(), arguments.end(), [&](const auto& argument) {
+        return t[argument.first].is("(");
+      });
+      if (list == arguments.end()) {
+        item.kind = ItemKind::kVariable;
+      } else {
+        read_parameters(t, list->first, item);
+      }
       return;
     }
     size_t at = t[0].is("template") ? after_angles(t, 1, t.size()) : 0;
@@ -144,18 +153,9 @@ class Parser {
       if (t[i].is("<") && i > at && t[i - 1].is_word()) i = after_angles(t, i, t.size());
       if (t[i].is("(") && !(t[i + 1].is("&")) && !is_attribute(t, i)) {
         item.is_data = false;
-        item.kind = t[i - 1].is(class_) ? ItemKind::kPermanent : ItemKind::kFunction;
         item.names = {std::string(t[i - 1].text)};
-        const ArgumentCount takes = count_arguments(t, i, true);
-        item.least_arguments = takes.least;
-        item.most_arguments = takes.most;
-        if (t[i + 1].is_word()) item.chosen_by = std::string(t[i + 1].text);
-        for (auto [first, last] : list_parts(t, i)) {
-          if (first < last && t[first].is("const")) ++first;
-          std::string_view name;
-          const bool is_number = first < last && is_number_type(t[first]);
-          item.parameter_types.push_back(is_number ? declared_type(t, first, &name) : "");
-        }
+        read_parameters(t, i, item);
+        if (t[i - 1].is(class_)) item.kind = ItemKind::kPermanent;
         return;
       }
       if (is_one_of(t[i], {"=", "[", ";", "{", ","}) && t[i - 1].is_word()) {
@@ -163,6 +163,21 @@ class Parser {
         if (!t[i].is(",")) return;
       }
       if (t[i].is("(")) i = closing(t, i);
+    }
+  }
+
+  // The item is a function with the parameters of the list at t[open].
+  static void read_parameters(const Tokens& t, size_t open, SourceItem& item) {
+    item.kind = ItemKind::kFunction;
+    const ArgumentCount takes = count_arguments(t, open, true);
+    item.least_arguments = takes.least;
+    item.most_arguments = takes.most;
+    if (t[open + 1].is_word()) item.chosen_by = std::string(t[open + 1].text);
+    for (auto [first, last] : list_parts(t, open)) {
+      if (first < last && t[first].is("const")) ++first;
+      std::string_view name;
+      const bool is_number = first < last && is_number_type(t[first]);
+      item.parameter_types.push_back(is_number ? declared_type(t, first, &name) : "");
     }
   }
 
@@ -201,12 +216,21 @@ std::string first_paragraph(const std::string& comment) {
   return comment;
 }
 
+// Whether it is a single line without a comment above.
+bool is_short(const SourceItem& item) {
+  const bool is_line = item.text.find('\n') + 1 == item.text.size() && item.tail.empty();
+  return is_line && item.comment.empty() && item.text[0] != '#';
+}
+
 void print_items(const std::vector<SourceItem>& items, std::string& out) {
+  bool after_short = false;
   for (const SourceItem& item : items) {
-    if (item.after_blank && !out.ends_with("\n\n") && !out.ends_with("{\n")) out += '\n';
+    const bool joins = is_short(item) && after_short;
+    if (item.after_blank && !joins && !out.ends_with("\n\n") && !out.ends_with("{\n")) out += '\n';
     out += first_paragraph(item.comment) + item.text;
     print_items(item.members, out);
     out += item.tail;
+    after_short = is_short(item);
   }
 }
 

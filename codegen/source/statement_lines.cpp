@@ -19,6 +19,8 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
+bool is_one_of_chars(char c, std::string_view chars) { return chars.find(c) != npos; }
+
 bool has_open_bracket(std::string_view line) {
   return std::count(line.begin(), line.end(), '(') > std::count(line.begin(), line.end(), ')');
 }
@@ -42,6 +44,67 @@ bool begins_statement(std::string_view line) {
          code.starts_with("LSSAR_UNROLL ");
 }
 
+bool begins_template(std::string_view line) {
+  return line.find("template <") == std::min(line.find_first_not_of(' '), line.size());
+}
+
+// Breaks a statement's line after commas of its last argument list, the further lines below the
+// first argument. Nothing if that does not help.
+std::vector<std::string> filled_lines(std::string_view joined) {
+  size_t open = npos, close = npos;
+  int depth = 0;
+  for (size_t i = 0; i < joined.size(); ++i) {
+    if (joined[i] == '"') return {};
+    if ((joined[i] == '(' || joined[i] == '{') && depth++ == 0 && i + 1 < joined.size()) open = i;
+    if ((joined[i] == ')' || joined[i] == '}') && --depth == 0) close = i;
+    if (close != npos && close > kLineWidth) break;
+  }
+  if (open == npos || close == npos || close < open || open >= kLineWidth) return {};
+  const std::string margin(open + 1, ' ');
+  std::vector<std::string> lines = {std::string(joined.substr(0, open + 1))};
+  for (size_t at = open + 1; at < joined.size();) {
+    size_t end = at;
+    for (depth = 0; end < close && !(depth == 0 && joined[end] == ','); ++end) {
+      if (is_one_of_chars(joined[end], "([{")) ++depth;
+      if (is_one_of_chars(joined[end], ")]}")) --depth;
+    }
+    end = end < close ? end + 1 : joined.size();
+    const std::string_view argument = joined.substr(at, end - at);
+    const bool is_first = at == open + 1;
+    if (lines.back().size() + !is_first + argument.size() <= kLineWidth) {
+      lines.back() += (is_first ? "" : " ") + std::string(argument);
+    } else {
+      lines.push_back(margin + std::string(argument));
+    }
+    if (lines.back().size() > kLineWidth) return {};
+    at = end + (end < joined.size() && joined[end] == ' ');
+  }
+  return lines;
+}
+
+// The position of the last bracket that the line opens and does not close, or npos.
+size_t open_bracket(std::string_view line) {
+  std::vector<size_t> open;
+  for (size_t i = 0; i < line.size(); ++i) {
+    if (is_one_of_chars(line[i], "([{")) open.push_back(i);
+    if (is_one_of_chars(line[i], ")]}") && !open.empty()) open.pop_back();
+  }
+  return open.empty() ? npos : open.back();
+}
+
+// The statement in lines that have more room, or in its place: words before its arguments may have
+// been removed. Nothing if it is well as it is.
+std::vector<std::string> better_lines(const std::string* lines, size_t count,
+                                      std::string_view joined) {
+  const size_t open = open_bracket(lines[0]);
+  if (open == npos || begins_template(joined)) return {};
+  std::vector<std::string> filled = filled_lines(joined);
+  const bool is_out_of_place =
+      open + 1 < lines[0].size() && lines[1].find_first_not_of(' ') > open + 1;
+  const bool is_better = filled.size() < count || (filled.size() == count && is_out_of_place);
+  return is_better ? filled : std::vector<std::string>();
+}
+
 std::string joined_lines(const std::string& text) {
   const std::vector<std::string> lines = lines_of(text);
   std::string result;
@@ -50,19 +113,28 @@ std::string joined_lines(const std::string& text) {
     size_t last = i;
     const bool is_header = begins_loop_header(joined);
     const auto is_whole = [&] { return is_header ? !has_open_bracket(joined) : ends_line(joined); };
-    while (last + 1 < lines.size() && !is_whole() && joined.size() <= kLineWidth) {
+    bool may_join = true;
+    while (last + 1 < lines.size() && !is_whole() && may_join) {
       const std::string_view next = lines[++last];
-      if (next.find("//") != npos || next.starts_with('#') || next.empty() ||
-          begins_statement(next))
-        joined.append(200, ' ');
+      may_join = next.find("//") == npos && !next.starts_with('#') && !next.empty() &&
+                 !begins_statement(next);
       if (!joined.ends_with('(')) joined += ' ';
       joined += next.substr(std::min(next.find_first_not_of(' '), next.size()));
     }
-    const bool is_template = std::string_view(joined).find("template <") ==
-                             std::min(joined.find_first_not_of(' '), joined.size());
-    const bool fits = last > i && joined.size() <= kLineWidth && is_whole() && !is_template;
-    if (fits) i = last;
-    result += (fits ? joined : lines[i]) + '\n';
+    may_join = may_join && last > i && is_whole();
+    if (may_join && joined.size() <= kLineWidth) {
+      i = last;
+      result += joined + '\n';
+      continue;
+    }
+    const std::vector<std::string> better =
+        may_join ? better_lines(&lines[i], last - i + 1, joined) : std::vector<std::string>();
+    if (better.empty()) {
+      result += lines[i] + '\n';
+      continue;
+    }
+    i = last;
+    for (const std::string& line : better) result += line + '\n';
   }
   return result;
 }

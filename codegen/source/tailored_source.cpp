@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "codegen/source/accessors.h"
 #include "codegen/source/class_names.h"
 #include "codegen/source/known_constants.h"
 #include "codegen/source/plain_source.h"
@@ -27,9 +28,15 @@ bool names_member_of_base(const SourceItem& item) {
   return std::none_of(tokens.begin(), tokens.end(), [](const Token& t) { return t.is("="); });
 }
 
+// Whether it is `Name() = default;`, which templates have to keep data members in any order.
+bool is_default_constructor(const SourceItem& item) {
+  return item.text.ends_with("() = default;\n");
+}
+
 // Removes what only templates need, and joins lines as far as the line length allows.
 void tidy(std::vector<SourceItem>& items, bool within_template) {
   if (!within_template) std::erase_if(items, names_member_of_base);
+  std::erase_if(items, is_default_constructor);
   for (SourceItem& item : items) {
     const bool is_of_template = within_template || is_template(item.text);
     if (!is_of_template) item.text = without_template_words(item.text);
@@ -104,6 +111,7 @@ std::vector<SourceSection> reached_sections(const std::vector<SourcePart>& parts
     sections.push_back(parse_section(part.title, with_unroll_words(without_config(part.text))));
   resolve_constants(sections, roots, known_constants(sections, false));
   keep_reached(sections, roots);
+  inline_accessors(sections, roots);
   // A name that meant several things may mean only one in the source that is left.
   resolve_constants(sections, roots, known_constants(sections, true));
   keep_reached(sections, roots);

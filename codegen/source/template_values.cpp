@@ -39,7 +39,8 @@ class TemplateValues {
     std::erase_if(items,
                   [&](const SourceItem& item) { return is_decided_assert(item, constants); });
     for (auto item = items.rbegin(); item != items.rend(); ++item) {
-      const std::optional<SourceConstants> own = with_parameters(*item, constants);
+      std::optional<SourceConstants> own = with_parameters(*item, constants);
+      hide_outer_types(*item, constants, own);
       const SourceConstants& inner = own ? *own : constants;
       drop_decided_asserts(*item, constants);
       resolve(item->members, inner);
@@ -202,6 +203,19 @@ class TemplateValues {
       bind(parameter[1].text, argument, *inner);
     }
     return inner;
+  }
+
+  // Within a class, its own Element hides the one outside.
+  static void hide_outer_types(const SourceItem& item, const SourceConstants& constants,
+                               std::optional<SourceConstants>& own) {
+    if (item.kind != ItemKind::kClass || !is_template(item.text)) return;
+    for (const SourceItem& member : item.members) {
+      const bool hides = member.names.size() == 1 && member.text.find("using ") != npos &&
+                         constants.member_types.contains(member.names[0]);
+      if (!hides) continue;
+      if (!own) own = constants;
+      own->aliases.erase(member.names[0]);
+    }
   }
 
   // Whether a use may omit the argument: the template is a class, or a function that names the

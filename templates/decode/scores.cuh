@@ -50,11 +50,11 @@ struct DecodeKeyLoader {
     const typename Shape::KeyTile to{stages + stage * Shape::kStageBytes};
     const i64 first = i64{Config::kHasWindow ? tile_of(num_tiles, tile) : tile} * Shape::kBlockCols;
     if constexpr (Config::kHasWindow) {
-      load_seen_tile<Shape::kThreads, Config::kIsAligned>(to, keys + first * key_stride, key_stride,
-                                                          num_tiles.seen, first, Config::kHeadDim);
+      load_seen_tile<Config, Shape::kThreads>(to, keys + first * key_stride, key_stride,
+                                              num_tiles.seen, first, Config::kHeadDim);
     } else {
-      load_tile<Shape::kThreads, Config::kIsAligned>(to, keys + first * key_stride, key_stride,
-                                                     num_keys - first, Config::kHeadDim);
+      load_tile<Config, Shape::kThreads>(to, keys + first * key_stride, key_stride,
+                                         num_keys - first, Config::kHeadDim);
     }
     ++tile;
   }

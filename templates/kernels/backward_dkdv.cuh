@@ -81,10 +81,10 @@ struct DkdvLoader {
     const i64 queries = seq_q<Config>(params);
     const i64 valid = queries - first;
     const int q_head = first_head + head;
-    load_tile<Shape::kThreads, Config::kIsAligned>(
-        typename Shape::QueryTile{base}, row_pointer<const Element>(params.q, batch, q_head, first),
-        params.q.row_stride, valid, Config::kHeadDim);
-    load_tile<Shape::kThreads, Config::kIsAligned>(
+    load_tile<Config, Shape::kThreads>(typename Shape::QueryTile{base},
+                                       row_pointer<const Element>(params.q, batch, q_head, first),
+                                       params.q.row_stride, valid, Config::kHeadDim);
+    load_tile<Config, Shape::kThreads>(
         typename Shape::GradTile{base + Shape::QueryTile::kBytes},
         row_pointer<const Element>(params.grad_o, batch, q_head, first), params.grad_o.row_stride,
         valid, Config::kHeadDimV);
@@ -126,10 +126,10 @@ struct BackwardDkdv {
   i64 first_key;
   int first_tile;
   int num_tiles;
-  int group;  // query heads per kv head
+  int group;              // query heads per kv head
   VisibleKeys seen_keys;  // kHasWindow: keys that some query of the call sees
   float key_norm[2];
-  Scale weight_scale;  // kScalesWeights: the weights' scale, as for gradients
+  Scale weight_scale;   // kScalesWeights: the weights' scale, as for gradients
   float slope_of_head;  // kHasAlibi: of the tile's queries
 
   LSSAR_DEVICE explicit BackwardDkdv(const AttentionParams& params) : params(params) {}
@@ -413,19 +413,19 @@ struct BackwardDkdv {
     keys.base = shared;
     values.base = shared + Shape::KeyTile::kBytes;
     if constexpr (Config::kHasWindow) {
-      load_seen_tile<Shape::kThreads, Config::kIsAligned>(
+      load_seen_tile<Config, Shape::kThreads>(
           keys, row_pointer<const Element>(params.k, place.batch, place.head, first_key),
           params.k.row_stride, seen_keys, first_key, Config::kHeadDim);
-      load_seen_tile<Shape::kThreads, Config::kIsAligned>(
+      load_seen_tile<Config, Shape::kThreads>(
           values, row_pointer<const Element>(params.v, place.batch, place.head, first_key),
           params.v.row_stride, seen_keys, first_key, Config::kHeadDimV);
       return;
     }
     const i64 valid = seq_k<Config>(params) - first_key;
-    load_tile<Shape::kThreads, Config::kIsAligned>(
+    load_tile<Config, Shape::kThreads>(
         keys, row_pointer<const Element>(params.k, place.batch, place.head, first_key),
         params.k.row_stride, valid, Config::kHeadDim);
-    load_tile<Shape::kThreads, Config::kIsAligned>(
+    load_tile<Config, Shape::kThreads>(
         values, row_pointer<const Element>(params.v, place.batch, place.head, first_key),
         params.v.row_stride, valid, Config::kHeadDimV);
   }

@@ -55,10 +55,10 @@ struct DqLoader {
   int tile = 0;
 
   LSSAR_DEVICE void load_seen(u32 base, i64 first) const {
-    load_seen_tile<Shape::kThreads, Config::kIsAligned>(
+    load_seen_tile<Config, Shape::kThreads>(
         typename Shape::KeyTile{base}, row_pointer<const Element>(params.k, batch, kv_head, first),
         params.k.row_stride, num_tiles.seen, first, Config::kHeadDim);
-    load_seen_tile<Shape::kThreads, Config::kIsAligned>(
+    load_seen_tile<Config, Shape::kThreads>(
         typename Shape::ValueTile{base + Shape::KeyTile::kBytes},
         row_pointer<const Element>(params.v, batch, kv_head, first), params.v.row_stride,
         num_tiles.seen, first, Config::kHeadDimV);
@@ -79,13 +79,12 @@ struct DqLoader {
       return;
     }
     const i64 keys = seq_k<Config>(params);
-    load_tile<Shape::kThreads, Config::kIsAligned>(
-        typename Shape::KeyTile{base}, row_pointer<const Element>(params.k, batch, kv_head, first),
-        params.k.row_stride, keys - first, Config::kHeadDim);
-    load_tile<Shape::kThreads, Config::kIsAligned>(
-        typename Shape::ValueTile{base + Shape::KeyTile::kBytes},
-        row_pointer<const Element>(params.v, batch, kv_head, first), params.v.row_stride,
-        keys - first, Config::kHeadDimV);
+    load_tile<Config, Shape::kThreads>(typename Shape::KeyTile{base},
+                                       row_pointer<const Element>(params.k, batch, kv_head, first),
+                                       params.k.row_stride, keys - first, Config::kHeadDim);
+    load_tile<Config, Shape::kThreads>(typename Shape::ValueTile{base + Shape::KeyTile::kBytes},
+                                       row_pointer<const Element>(params.v, batch, kv_head, first),
+                                       params.v.row_stride, keys - first, Config::kHeadDimV);
     load_floats<Shape::kThreads, Shape::kBlockCols>(
         base + Shape::kNormsOffset,
         params.k_inv_norm +
@@ -169,10 +168,10 @@ struct BackwardDq {
     const u32 shared = dynamic_shared_address();
     const typename Shape::QueryTile queries{shared};
     const typename Shape::GradTile grads{shared + Shape::QueryTile::kBytes};
-    load_tile<Shape::kThreads, Config::kIsAligned>(
+    load_tile<Config, Shape::kThreads>(
         queries, row_pointer<const Element>(params.q, place.batch, place.head, first_row),
         params.q.row_stride, num_queries - first_row, Config::kHeadDim);
-    load_tile<Shape::kThreads, Config::kIsAligned>(
+    load_tile<Config, Shape::kThreads>(
         grads, row_pointer<const Element>(params.grad_o, place.batch, place.head, first_row),
         params.grad_o.row_stride, num_queries - first_row, Config::kHeadDimV);
     DqLoader<Config> loader{params, place.batch, place.head / (params.heads / params.kv_heads),

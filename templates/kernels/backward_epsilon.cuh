@@ -32,10 +32,10 @@ LSSAR_DEVICE void backward_epsilon(const AttentionParams& params) {
   const u32 shared = dynamic_shared_address();
   const typename Shape::QueryTile queries{shared};
   const typename Shape::GradTile grads{shared + Shape::QueryTile::kBytes};
-  load_tile<Shape::kThreads, Config::kIsAligned>(
+  load_tile<Config, Shape::kThreads>(
       queries, row_pointer<const Element>(params.q, place.batch, place.head, first_row),
       params.q.row_stride, num_queries - first_row, Config::kHeadDim);
-  load_tile<Shape::kThreads, Config::kIsAligned>(
+  load_tile<Config, Shape::kThreads>(
       grads, row_pointer<const Element>(params.grad_o, place.batch, place.head, first_row),
       params.grad_o.row_stride, num_queries - first_row, Config::kHeadDimV);
   DqLoader<Config> loader{params, place.batch, place.head / (params.heads / params.kv_heads),

@@ -41,7 +41,8 @@ LSSAR_DEVICE float row_dot(const typename Config::Element* g, const X* x) {
 template <class Config>
 LSSAR_DEVICE float query_inverse_norm(const typename Config::Element* q) {
   if constexpr (!Config::kIsFp32) {
-    return row_inverse_norm<Config>(q);
+    using Element = typename Config::Element;
+    return inverse_norm<Config>(row_square<Config::kHeadDim, Config::kIsAligned, Element>(q));
   } else {
     float square = 0.0f;
 #pragma unroll 4

@@ -132,7 +132,7 @@ struct Forward : ForwardBlock<Config> {
       y.clear();
       pass_two(ring, o, zs, y, t);
       rows.write_columns(params, place, dv_block * Shape::kBlockDv, o, y,
-                         {{zs.total(0), zs.total(1)}, {t.total(0), t.total(1)}});
+                         {zs.total(0), zs.total(1)}, {t.total(0), t.total(1)});
     }
     ring.finish();
   }

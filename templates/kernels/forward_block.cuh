@@ -81,13 +81,12 @@ struct ForwardLoader {
     const i64 valid = num_keys - first;
     if (is_value) {
       const int col = dv_block * Shape::kBlockDv;
-      load_tile<Shape::kThreads, Config::kIsAligned>(
-          typename Shape::ValueTile{base}, values + first * value_stride + col, value_stride, valid,
-          minimum(Config::kHeadDimV - col, Shape::kBlockDv));
+      load_tile<Config, Shape::kThreads>(typename Shape::ValueTile{base},
+                                         values + first * value_stride + col, value_stride, valid,
+                                         minimum(Config::kHeadDimV - col, Shape::kBlockDv));
     } else {
-      load_tile<Shape::kThreads, Config::kIsAligned>(typename Shape::KeyTile{base},
-                                                     keys + first * key_stride, key_stride, valid,
-                                                     Config::kHeadDim);
+      load_tile<Config, Shape::kThreads>(typename Shape::KeyTile{base}, keys + first * key_stride,
+                                         key_stride, valid, Config::kHeadDim);
       load_floats<Shape::kThreads, Shape::kBlockCols>(base + Shape::kTileBytes, key_norms + first,
                                                       valid);
     }
@@ -97,27 +96,22 @@ struct ForwardLoader {
   LSSAR_DEVICE void load_seen(u32 base, i64 first) const {
     if (is_value) {
       const int col = dv_block * Shape::kBlockDv;
-      return load_seen_tile<Shape::kThreads, Config::kIsAligned>(
+      return load_seen_tile<Config, Shape::kThreads>(
           typename Shape::ValueTile{base}, values + first * value_stride + col, value_stride,
           num_tiles.seen, first, minimum(Config::kHeadDimV - col, Shape::kBlockDv));
     }
-    load_seen_tile<Shape::kThreads, Config::kIsAligned>(typename Shape::KeyTile{base},
-                                                        keys + first * key_stride, key_stride,
-                                                        num_tiles.seen, first, Config::kHeadDim);
+    load_seen_tile<Config, Shape::kThreads>(typename Shape::KeyTile{base},
+                                            keys + first * key_stride, key_stride, num_tiles.seen,
+                                            first, Config::kHeadDim);
     load_seen_floats<Shape::kThreads, Shape::kBlockCols>(base + Shape::kTileBytes,
                                                          key_norms + first, num_tiles.seen, first);
   }
 
   LSSAR_DEVICE void advance() {
-    if (dv_block >= 0 && !is_value) {
-      is_value = true;
-      return;
-    }
-    is_value = false;
-    if (++tile == num_tiles) {
-      tile = 0;
-      ++dv_block;
-    }
+    is_value = dv_block >= 0 && !is_value;
+    if (is_value || ++tile != num_tiles) return;
+    tile = 0;
+    ++dv_block;
   }
 };
 
@@ -212,7 +206,7 @@ struct ForwardBlock {
     if constexpr (Config::kPackGqa) {
       load_packed_queries<Config, Shape::kThreads>(queries, params, place.batch, tile);
     } else {
-      load_tile<Shape::kThreads, Config::kIsAligned>(
+      load_tile<Config, Shape::kThreads>(
           queries, row_pointer<const Element>(params.q, place.batch, tile.head, tile.first),
           params.q.row_stride, seq_q<Config>(params) - tile.first, Config::kHeadDim);
     }

@@ -330,8 +330,8 @@ struct ForwardConsumer {
   LSSAR_DEVICE void weigh(Scores& s, int tile) {
     const auto norms = finish_scores<kInFlight>(s);
     constexpr bool kScalesLater = !Config::kIsGeneral && !Config::kSkipTiles;
-    const float ones[2] = {1.0f, 1.0f};
     if constexpr (kScalesLater) {
+      const float ones[2] = {1.0f, 1.0f};
       scale_scores_of_stage(s, ones, norms);
     } else {
       scale_scores_of_stage(s, rows.score_scale, norms);
@@ -376,9 +376,8 @@ struct ForwardConsumer {
       rows.write_columns(params, work.place, dv_block * Shape::kBlockDv, sums.o,
                          {sums.zs.total(0), sums.zs.total(1)});
     } else {
-      rows.write_columns(
-          params, work.place, dv_block * Shape::kBlockDv, sums.o, sums.y,
-          {{sums.zs.total(0), sums.zs.total(1)}, {sums.t.total(0), sums.t.total(1)}});
+      rows.write_columns(params, work.place, dv_block * Shape::kBlockDv, sums.o, sums.y,
+                         {sums.zs.total(0), sums.zs.total(1)}, {sums.t.total(0), sums.t.total(1)});
     }
     if constexpr (Config::kStoresByTma) {
       store_output(tma, shared, work, group, stage, sums.o);

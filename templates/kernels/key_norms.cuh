@@ -17,6 +17,7 @@ LSSAR_DEVICE void key_norms(const AttentionParams& params) {
   if constexpr (Config::kOrderedDq && !Config::kHasLengths) {
     if (block_index() == 0 && thread_index() == 0) DqTurns<Config>::clear_tickets(params);
   }
+  using Element = typename Config::Element;
   constexpr int kRowsPerBlock = Config::kRowThreads / kRowGroupThreads;
   const i64 keys = seq_k<Config>(params);
   const BlockPlace place = block_place<Config>(ceil_div(keys, kRowsPerBlock), params.kv_heads);
@@ -24,8 +25,9 @@ LSSAR_DEVICE void key_norms(const AttentionParams& params) {
   if constexpr (Config::kTakesTickets) reset_tickets(params);
   // Every lane takes part in the exchange of its row group, so rows past the end read the last row.
   const i64 read_row = minimum(row, keys - 1);
-  const float inverse = row_inverse_norm<Config>(
-      row_pointer<const typename Config::Element>(params.k, place.batch, place.head, read_row));
+  const Element* k = row_pointer<const Element>(params.k, place.batch, place.head, read_row);
+  const float inverse =
+      inverse_norm<Config>(row_square<Config::kHeadDim, Config::kIsAligned, Element>(k));
   if constexpr (Config::kHasLengths) {
     // Hopper kernels copy whole vectors of norms.
     if (row >= keys && row < key_norm_pitch<Config>(params) && row_group_lane() == 0)

@@ -6,27 +6,17 @@
 namespace lssar_device {
 
 // Two values in one register, `low` in the low half.
-LSSAR_DEVICE u32 pack_pair(Bf16*, float low, float high) {
-  u32 result;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(high), "f"(low));
-  return result;
-}
-LSSAR_DEVICE u32 pack_pair(Fp16*, float low, float high) {
-  u32 result;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(high), "f"(low));
-  return result;
-}
+LSSAR_INSTRUCTION(pack_pair, u32, "=r", (Bf16*, float low, float high),
+                  "cvt.rn.bf16x2.f32 %0, %1, %2;", "f"(high), "f"(low))
+LSSAR_INSTRUCTION(pack_pair, u32, "=r", (Fp16*, float low, float high),
+                  "cvt.rn.f16x2.f32 %0, %1, %2;", "f"(high), "f"(low))
 template <class T>
 LSSAR_DEVICE u32 pack(float low, float high) {
   return pack_pair(static_cast<T*>(nullptr), low, high);
 }
 
 LSSAR_DEVICE float to_float(Bf16 x) { return float_from_bits(static_cast<u32>(x.bits) << 16); }
-LSSAR_DEVICE float to_float(Fp16 x) {
-  float result;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(result) : "h"(x.bits));
-  return result;
-}
+LSSAR_INSTRUCTION(to_float, float, "=f", (Fp16 x), "cvt.f32.f16 %0, %1;", "h"(x.bits))
 LSSAR_DEVICE float to_float(float x) { return x; }
 
 LSSAR_DEVICE void from_float(Bf16& result, float x) {

@@ -1,19 +1,13 @@
 // Thread and block indices. Blocks and grids are one-dimensional throughout.
 #pragma once
 
-#include "templates/ptx/types.cuh"
+#include "templates/ptx/math.cuh"
 
 namespace lssar_device {
 
-#define LSSAR_SPECIAL_REGISTER(name, type, special)  \
-  LSSAR_DEVICE type name() {                         \
-    u32 value;                                       \
-    asm("mov.u32 %0, %%" special ";" : "=r"(value)); \
-    return static_cast<type>(value);                 \
-  }
-LSSAR_SPECIAL_REGISTER(thread_index, int, "tid.x")
-LSSAR_SPECIAL_REGISTER(block_index, u32, "ctaid.x")
-LSSAR_SPECIAL_REGISTER(grid_blocks, u32, "nctaid.x")
+LSSAR_INSTRUCTION(thread_index, int, "=r", (), "mov.u32 %0, %%tid.x;")
+LSSAR_INSTRUCTION(block_index, u32, "=r", (), "mov.u32 %0, %%ctaid.x;")
+LSSAR_INSTRUCTION(grid_blocks, u32, "=r", (), "mov.u32 %0, %%nctaid.x;")
 
 LSSAR_DEVICE int lane_index() { return thread_index() % kWarpThreads; }
 LSSAR_DEVICE int warp_index() { return thread_index() / kWarpThreads; }

@@ -7,97 +7,47 @@
 
 namespace lssar_device {
 
-// A function that is one instruction of one operand.
-#define LSSAR_UNARY(name, instruction)                   \
-  LSSAR_DEVICE float name(float x) {                     \
-    float result;                                        \
-    asm(instruction " %0, %1;" : "=f"(result) : "f"(x)); \
-    return result;                                       \
+// A function that is one instruction. `to`: the constraint of its result.
+#define LSSAR_INSTRUCTION(name, type, to, parameters, instruction, ...) \
+  LSSAR_DEVICE type name parameters {                                   \
+    type result;                                                        \
+    asm(instruction : to(result) : __VA_ARGS__);                        \
+    return result;                                                      \
   }
 
 // 2^x, relative error 2^-22; 0 below x = -126, also for -infinity.
-LSSAR_UNARY(exp2_approx, "ex2.approx.ftz.f32")
-
+LSSAR_INSTRUCTION(exp2_approx, float, "=f", (float x), "ex2.approx.ftz.f32 %0, %1;", "f"(x))
 // log2(x). NOTE: the error is ABSOLUTE (2^-22) for x in (0.5, 2): log2(1 + u) of a small u is lost.
-LSSAR_UNARY(log2_approx, "lg2.approx.ftz.f32")
-
+LSSAR_INSTRUCTION(log2_approx, float, "=f", (float x), "lg2.approx.ftz.f32 %0, %1;", "f"(x))
 // 1 / x, error 1 ulp.
-LSSAR_UNARY(reciprocal_approx, "rcp.approx.ftz.f32")
-
-LSSAR_UNARY(square_root, "sqrt.rn.f32")
-
+LSSAR_INSTRUCTION(reciprocal_approx, float, "=f", (float x), "rcp.approx.ftz.f32 %0, %1;", "f"(x))
+LSSAR_INSTRUCTION(square_root, float, "=f", (float x), "sqrt.rn.f32 %0, %1;", "f"(x))
+LSSAR_INSTRUCTION(absolute, float, "=f", (float x), "abs.f32 %0, %1;", "f"(x))
 // a * b + c clamped to [0, 1]. NOTE: a NaN becomes 0; the caller must carry NaN another way.
-LSSAR_DEVICE float fma_saturate(float a, float b, float c) {
-  float result;
-  asm("fma.rn.sat.f32 %0, %1, %2, %3;" : "=f"(result) : "f"(a), "f"(b), "f"(c));
-  return result;
-}
-
-LSSAR_DEVICE float fma(float a, float b, float c) {
-  float result;
-  asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(result) : "f"(a), "f"(b), "f"(c));
-  return result;
-}
-
+LSSAR_INSTRUCTION(fma_saturate, float, "=f", (float a, float b, float c),
+                  "fma.rn.sat.f32 %0, %1, %2, %3;", "f"(a), "f"(b), "f"(c))
+LSSAR_INSTRUCTION(fma, float, "=f", (float a, float b, float c), "fma.rn.f32 %0, %1, %2, %3;",
+                  "f"(a), "f"(b), "f"(c))
 // a + b as two rounded operands; the compiler never merges it into an fma.
-LSSAR_DEVICE float add_rounded(float a, float b) {
-  float result;
-  asm("add.rn.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
-  return result;
-}
-
+LSSAR_INSTRUCTION(add_rounded, float, "=f", (float a, float b), "add.rn.f32 %0, %1, %2;", "f"(a),
+                  "f"(b))
 // NOTE: if one of the two is NaN, the result is the other.
-LSSAR_DEVICE float maximum(float a, float b) {
-  float result;
-  asm("max.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
-  return result;
-}
-
+LSSAR_INSTRUCTION(maximum, float, "=f", (float a, float b), "max.f32 %0, %1, %2;", "f"(a), "f"(b))
 // The same, but NaN if one of the two is.
-LSSAR_DEVICE float minimum_or_nan(float a, float b) {
-  float result;
-  asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
-  return result;
-}
-LSSAR_DEVICE float maximum_or_nan(float a, float b) {
-  float result;
-  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
-  return result;
-}
-
-LSSAR_UNARY(absolute, "abs.f32")
+LSSAR_INSTRUCTION(minimum_or_nan, float, "=f", (float a, float b), "min.NaN.f32 %0, %1, %2;",
+                  "f"(a), "f"(b))
+LSSAR_INSTRUCTION(maximum_or_nan, float, "=f", (float a, float b), "max.NaN.f32 %0, %1, %2;",
+                  "f"(a), "f"(b))
 LSSAR_DEVICE bool is_nan(float x) { return x != x; }
 
-LSSAR_DEVICE float float_from_bits(u32 bits) {
-  float result;
-  asm("mov.b32 %0, %1;" : "=f"(result) : "r"(bits));
-  return result;
-}
-
-LSSAR_DEVICE u32 bits_of_float(float x) {
-  u32 result;
-  asm("mov.b32 %0, %1;" : "=r"(result) : "f"(x));
-  return result;
-}
-
+LSSAR_INSTRUCTION(float_from_bits, float, "=f", (u32 bits), "mov.b32 %0, %1;", "r"(bits))
+LSSAR_INSTRUCTION(bits_of_float, u32, "=r", (float x), "mov.b32 %0, %1;", "f"(x))
 // How many bits are set.
-LSSAR_DEVICE int count_bits(u32 bits) {
-  int result;
-  asm("popc.b32 %0, %1;" : "=r"(result) : "r"(bits));
-  return result;
-}
-
-LSSAR_DEVICE u64 multiply_wide(u32 a, u32 b) {
-  u64 product;
-  asm("mul.wide.u32 %0, %1, %2;" : "=l"(product) : "r"(a), "r"(b));
-  return product;
-}
-
-LSSAR_DEVICE u64 pack_words(u32 low, u32 high) {
-  u64 result;
-  asm("mov.b64 %0, {%1, %2};" : "=l"(result) : "r"(low), "r"(high));
-  return result;
-}
+LSSAR_INSTRUCTION(count_bits, int, "=r", (u32 bits), "popc.b32 %0, %1;", "r"(bits))
+LSSAR_INSTRUCTION(multiply_wide, u64, "=l", (u32 a, u32 b), "mul.wide.u32 %0, %1, %2;", "r"(a),
+                  "r"(b))
+LSSAR_INSTRUCTION(pack_words, u64, "=l", (u32 low, u32 high), "mov.b64 %0, {%1, %2};", "r"(low),
+                  "r"(high))
 
 // The same value, but opaque to the compiler, which moves no use of `x` above this point.
 //

@@ -7,6 +7,7 @@
 #include "templates/ptx/sizes.cuh"
 
 #define LSSAR_DEVICE __device__ __forceinline__
+//
 // The directive as a word before its loop, as emitted sources write it.
 #define LSSAR_UNROLL _Pragma("unroll")
 

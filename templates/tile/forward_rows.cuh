@@ -16,10 +16,9 @@ namespace lssar_device {
 // The sums of pass 1 of a lane's two rows.
 template <class Config, int kTiles>
 struct PassOneSums {
-  static constexpr int kFactorsPerTile = kTiles * 2;
+  static_assert(2 * kTiles <= SoftplusSum::kMaxFactors, "a tile must not overflow the product");
   static constexpr int kTilesPerFlush =
-      Config::kIsInvariant ? 1 : SoftplusSum::kMaxFactors / kFactorsPerTile;
-  static_assert(kTilesPerFlush >= 1, "a tile must not overflow the product of factors");
+      Config::kIsInvariant ? 1 : SoftplusSum::kMaxFactors / (2 * kTiles);
 
   SoftplusSum sums[2];
   int unflushed = 0;
@@ -37,12 +36,6 @@ struct PassOneSums {
     sums[1].template flush<Config>();
     unflushed = 0;
   }
-};
-
-// Sums of the weights, per half: of rounded ones in portable kernels.
-struct WeightSums {
-  float zs[2];  // sum_j w_ij
-  float t[2];   // sum_j u_ij^(p-1)
 };
 
 template <class Config>
@@ -178,14 +171,14 @@ struct ForwardRows : LaneRows<Config> {
   }
 
   // Writes the lane's elements of o, from column `first_col` on, and what is saved with them. `o`
-  // and `y` are sum_j w_ij v_j and sum_j u_ij^(p-1) v_j.
+  // and `y` are sum_j w_ij v_j and sum_j u_ij^(p-1) v_j, `sums` and `t` the same without v_j.
   //
-  // For training the saved o, X and the statistics. With kStoresByTma, o stays in `o` and the
-  // caller stores it.
+  // Portable kernels add up weights as rounded. For training it also writes the saved o, X and the
+  // statistics. With kStoresByTma, o stays in `o` and the caller stores it.
   template <int kTiles>
   LSSAR_DEVICE void write_columns(const AttentionParams& params, const BlockPlace& place,
                                   int first_col, Fragment<kTiles>& o, const Fragment<kTiles>& y,
-                                  const WeightSums& sums) const {
+                                  const float (&sums)[2], const float (&t)[2]) const {
     const i64 queries_total = seq_q<Config>(params);
     const i64 slice = i64{place.batch} * params.heads + (Config::kPackGqa ? 0 : place.head);
 #pragma unroll
@@ -193,7 +186,7 @@ struct ForwardRows : LaneRows<Config> {
       if (row[half] >= queries_total) continue;
       // The clamp to [0, 1] hides a NaN, so a row that saw one becomes NaN here.
       const bool is_bad = is_nan(sum[half]) || is_nan(m[half]);
-      const float zs = sums.zs[half];
+      const float zs = sums[half];
       const float inverse = is_bad ? quiet_nan() : zs > 0.0f ? 1.0f / zs : 0.0f;
       const float x_scale = zs > 0.0f || is_bad ? inverse / m[half] : 0.0f;
       const i64 saved_row =
@@ -217,8 +210,8 @@ struct ForwardRows : LaneRows<Config> {
           store_pair<true, typename Config::SavedX>(
               static_cast<typename Config::SavedX*>(params.saved_x) +
                   saved_row * Config::kHeadDimV + col,
-              (y.at[n][2 * half] - sums.t[half] * o0) * x_scale,
-              (y.at[n][2 * half + 1] - sums.t[half] * o1) * x_scale);
+              (y.at[n][2 * half] - t[half] * o0) * x_scale,
+              (y.at[n][2 * half + 1] - t[half] * o1) * x_scale);
       }
       const bool has_stats = Config::kIsTraining || params.saved_stats != nullptr;
       if (!has_stats || first_col != 0 || lane_index() % 4 != 0) continue;

@@ -8,7 +8,7 @@
 namespace lssar_device {
 
 // As load_tile. `first`: the tile's first key, whose row is at `source`.
-template <int kThreads, bool kAligned, class Tile>
+template <class Config, int kThreads, class Tile>
 LSSAR_DEVICE void load_seen_tile(Tile tile, const typename Tile::Element* source, i64 row_stride,
                                  const VisibleKeys& seen, i64 first, int valid_cols) {
   constexpr int kVectors = Tile::kRows * Tile::kVectorsPerRow;
@@ -20,7 +20,7 @@ LSSAR_DEVICE void load_seen_tile(Tile tile, const typename Tile::Element* source
     const int col = vector_idx % Tile::kVectorsPerRow * Tile::kVectorElems;
     const bool valid = seen.has(first + row) && col < valid_cols;
     const typename Tile::Element* from = source + (valid ? row * row_stride + col : 0);
-    if constexpr (kAligned) {
+    if constexpr (Config::kIsAligned) {
       copy_async_16(tile.address(row, col), from, valid);
     } else {
       u32 vector[4];

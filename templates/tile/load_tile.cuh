@@ -33,10 +33,10 @@ LSSAR_DEVICE void gather_vector(u32 (&vector)[4], const T* source, bool valid) {
 // tile[r][c] = source[r * row_stride + c] for r < valid_rows and c < valid_cols, else 0.
 // The caller waits for the copy, and a barrier must follow.
 //
-// valid_cols is a multiple of the elements in 16 bytes. kAligned: source and stride are multiples
-// of 16 bytes and the copy is asynchronous; the caller commits and waits. Otherwise the copy goes
-// through registers.
-template <int kThreads, bool kAligned, class Tile>
+// valid_cols is a multiple of the elements in 16 bytes. kIsAligned: source and stride are
+// multiples of 16 bytes and the copy is asynchronous; the caller commits and waits. Otherwise the
+// copy goes through registers.
+template <class Config, int kThreads, class Tile>
 LSSAR_DEVICE void load_tile(Tile tile, const typename Tile::Element* source, i64 row_stride,
                             i64 valid_rows, int valid_cols) {
   constexpr int kVectors = Tile::kRows * Tile::kVectorsPerRow;
@@ -50,7 +50,7 @@ LSSAR_DEVICE void load_tile(Tile tile, const typename Tile::Element* source, i64
     const int col = vector_idx % Tile::kVectorsPerRow * Tile::kVectorElems;
     const bool valid = row < valid_rows && col < valid_cols;
     const typename Tile::Element* from = source + (valid ? row * row_stride + col : 0);
-    if constexpr (kAligned) {
+    if constexpr (Config::kIsAligned) {
       copy_async_16(tile.address(row, col), from, valid);
     } else {
       u32 vector[4];

@@ -75,17 +75,16 @@ struct TileMma16 {
     }
   }
 
-  // d += a b: the depth is the rows of `b`; d's columns are b's from b_col0 on.
-  template <int kDepthTiles, int kTiles, class TileB>
-  static LSSAR_DEVICE void multiply(Fragment<kTiles>& d, const Operand<kDepthTiles>& a, TileB b) {
-    static_assert(TileB::kRows == kDepthTiles * kTileCols, "one row of b per column of a");
-    static_assert(TileB::kCols == kTiles * kTileCols, "one column of b per column of d");
+  // d += a b: the depth is the rows of `b`.
+  template <class TileB>
+  static LSSAR_DEVICE void multiply(Fragment<TileB::kCols / kTileCols>& d,
+                                    const Operand<TileB::kRows / kTileCols>& a, TileB b) {
     const int lane = lane_index();
     const u32 b_address = b.address(lane % 16, lane / 16 * 8);
 #pragma unroll
-    for (int step = 0; step < kDepthTiles / 2; ++step) {
+    for (int step = 0; step < TileB::kRows / kDepth; ++step) {
 #pragma unroll
-      for (int n = 0; n < kTiles; n += 2) {
+      for (int n = 0; n < TileB::kCols / kTileCols; n += 2) {
         u32 right[4];
         load_matrices_transposed(
             right, b_address + step * kDepth * TileB::kRowBytes + n * kTileCols * sizeof(T));

@@ -67,13 +67,12 @@ struct TileMma32 {
   }
 
   // Columns of `a` are spread over the quad, so each is broadcast by the lane that holds it.
-  template <int kDepthTiles, int kTiles, class TileB>
-  static LSSAR_DEVICE void multiply(Fragment<kTiles>& d, const Operand<kDepthTiles>& a, TileB b) {
-    static_assert(TileB::kRows == kDepthTiles * kTileCols, "one row of b per column of a");
-    static_assert(TileB::kCols == kTiles * kTileCols, "one column of b per column of d");
+  template <class TileB>
+  static LSSAR_DEVICE void multiply(Fragment<TileB::kCols / kTileCols>& d,
+                                    const Operand<TileB::kRows / kTileCols>& a, TileB b) {
     const int quad_lane0 = lane_index() / 4 * 4;
 #pragma unroll
-    for (int m = 0; m < kDepthTiles; ++m) {
+    for (int m = 0; m < TileB::kRows / kTileCols; ++m) {
       // One column at a time. Unrolled, the loads of several columns would take too many registers.
 #pragma unroll 1
       for (int k = 0; k < kTileCols; ++k) {

@@ -84,11 +84,4 @@ LSSAR_DEVICE float row_square(const T* row) {
   return row_group_sum(square);
 }
 
-// 1 / |row| in every lane of the row group.
-template <class Config>
-LSSAR_DEVICE float row_inverse_norm(const typename Config::Element* row) {
-  return inverse_norm<Config>(
-      row_square<Config::kHeadDim, Config::kIsAligned, typename Config::Element>(row));
-}
-
 }  // namespace lssar_device

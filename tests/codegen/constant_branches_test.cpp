@@ -57,6 +57,9 @@ TEST(ConstantBranches, KnowAVariableThatTheyDecide) {
   EXPECT_EQ(resolved(body("  // Why.\n  const bool is_skipped = Config::kOff && g();\n"
                           "  if (!is_skipped) a();\n  if (is_skipped) return;\n")),
             body("  a();\n"));
+  EXPECT_EQ(resolved(body("  constexpr bool kLater = !Config::kOff;\n"
+                          "  if constexpr (kLater) a();\n  if constexpr (!kLater) b();\n")),
+            body("  a();\n"));
   const std::string unknown = body("  const bool is_skipped = g();\n  if (is_skipped) return;\n");
   EXPECT_EQ(resolved(unknown), unknown);
 }
@@ -76,6 +79,12 @@ TEST(ConstantBranches, KeepBracesWhereANameWouldBeDeclaredTwice) {
   EXPECT_EQ(resolved(body("  if (Config::kOn) {\n    int x = 1;\n    a(x);\n  }\n  int x = 2;\n"
                           "  b(x);\n")),
             body("  {\n    int x = 1;\n    a(x);\n  }\n  int x = 2;\n  b(x);\n"));
+}
+
+TEST(ConstantBranches, LoseBracesIfOnlyTheOtherBranchUsesTheName) {
+  EXPECT_EQ(resolved(body("  if constexpr (Config::kOff) {\n    f(x);\n  } else {\n"
+                          "    int x = g();\n    h(x);\n  }\n")),
+            body("  int x = g();\n  h(x);\n"));
 }
 
 TEST(ConstantBranches, LeaveOutWhatComesAfterAReturn) {

@@ -73,11 +73,25 @@ TEST(JoinedStatements, StandOnOneLineWhereTheyFit) {
   EXPECT_EQ(joined_statements(wide), wide);
 }
 
+// Where words before them were removed, arguments move below the first one.
+TEST(JoinedStatements, FillTheirLinesWithArguments) {
+  const std::string a(40, 'a'), b(40, 'b'), c(60, 'c');
+  const std::string filled = "  call(" + a + ", f(1, 2), " + b + ",\n       " + c + ");\n";
+  for (const char* margin : {"       ", "               "})
+    EXPECT_EQ(joined_statements("  call(" + a + ",\n" + margin + "f(1, 2),\n" + margin + b + ", " +
+                                c + ");\n"),
+              filled);
+  EXPECT_EQ(joined_statements(filled), filled);
+  const std::string branch = "  if (" + a + ")\n    call(" + b + ",\n         " + c + ");\n";
+  EXPECT_EQ(joined_statements(branch), branch);
+  EXPECT_EQ(joined_statements("  template <int kRows>\n  void f();\n"),
+            "  template <int kRows> void f();\n");
+}
+
 TEST(JoinedStatements, LeaveCommentsDirectivesAssemblyAndHeadsAlone) {
   for (const char* text :
        {"  call(a,  // why\n       b);\n", "#pragma unroll\n  for (;;)\n    if (a) b();\n",
-        "  asm volatile(\n      \"{\\n\"\n      \"}\");\n", "  template <int kRows>\n  void f();\n",
-        "#define A(x) \\\n  f(x)\n"})
+        "  asm volatile(\n      \"{\\n\"\n      \"}\");\n", "#define A(x) \\\n  f(x)\n"})
     EXPECT_EQ(joined_statements(text), text);
 }
 

@@ -257,6 +257,54 @@ TEST(TailoredSource, DoesNotMixUpNamesThatMeanTwoThings) {
   EXPECT_THAT(source, HasSubstr("if (kCols == 1) c();"));
 }
 
+TEST(TailoredSource, KnowsTheElementOfAKernelButNotThatOfEveryTile) {
+  const std::string text =
+      "template <class T, int ROWS>\nstruct Tile {\n  using Element = T;\n"
+      "  static_assert(sizeof(T) == 2, \"narrow\");\n  u32 base;\n};\n"
+      "template <class T>\nvoid store(T* at) {\n  if constexpr (sizeof(T) == 4) {\n"
+      "    wide();\n  } else {\n    narrow();\n  }\n}\n"
+      "template <class Config>\nstruct Rows {\n  using Element = typename Config::Element;\n"
+      "  Tile<Element, 8> tile;\n  Element* at;\n";
+  const std::string config = "struct Config {\n  using Element = Bf16;\n};\n";
+  const std::string end = "};\nvoid wide() {\n}\nvoid narrow() {\n}\n";
+  const std::string own = tailored(text + "  void run() {\n    store<Element>(at);\n  }\n" + end,
+                                   "void kernel(Rows rows) { rows.run(); }", config);
+  EXPECT_THAT(own, Not(HasSubstr("wide()")));
+  EXPECT_THAT(own, Not(HasSubstr("static_assert")));
+  const std::string of_tile = tailored(
+      text + "  template <class X>\n  void run() {\n    store<typename X::Element>(at);\n  }\n" +
+          end,
+      "void kernel(Rows rows) { rows.run<Tile>(); }", config);
+  EXPECT_THAT(of_tile, HasSubstr("wide()"));
+}
+
+TEST(TailoredSource, NamesMembersOfArgumentsWithoutACall) {
+  const std::string accessors =
+      "i64 seq_q(const Params& params) { return params.seq_q; }\n"
+      "struct Rows {\n  int head_of(const Place& place, int half) const { return place.head; }\n"
+      "  int first;\n};\n";
+  const std::string source =
+      tailored(accessors +
+                   "void run(Rows rows) {\n  f(seq_q(own.params), rows.first);\n"
+                   "  g(rows.head_of(place, 1), seq_q(params) + 1);\n}\n",
+               "void kernel(Rows rows) { run(rows); }");
+  EXPECT_THAT(source, HasSubstr("f(own.params.seq_q, rows.first);"));
+  EXPECT_THAT(source, HasSubstr("g(place.head, params.seq_q + 1);"));
+  EXPECT_THAT(source, Not(HasSubstr("return")));
+  // Not where an argument is more than a name.
+  const std::string kept =
+      tailored(accessors + "void run() {\n  f(seq_q(all()));\n}\n", "void kernel() { run(); }");
+  EXPECT_THAT(kept, HasSubstr("f(seq_q(all()));"));
+  EXPECT_THAT(kept, HasSubstr("return params.seq_q;"));
+}
+
+TEST(TailoredSource, PutsDeclarationsOfOneLineTogether) {
+  const std::string source = tailored(
+      "int a() { return 1; }\n\nint b() { return 2; }\n\n// About c.\nint c() { return 3; }\n",
+      "void kernel() { f(a(), b(), c()); }");
+  EXPECT_THAT(source, HasSubstr("int a() { return 1; }\nint b() { return 2; }\n\n// About c.\n"));
+}
+
 constexpr const char* kTile =
     "template <class T, int COLS>\nstruct Tile {\n"
     "  static_assert(COLS % 8 == 0, \"whole vectors\");\n"

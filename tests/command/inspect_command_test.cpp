@@ -54,13 +54,11 @@ TEST(InspectCommand, TheDiffOfTwoPowersIsThePowerChainAndNothingElse) {
   EXPECT_EQ(changed,
             "-  static constexpr int kPower = 3;\n"
             "+  static constexpr int kPower = 15;\n"
-            "-    const float u3 = u2 * u;\n"
-            "-    return u3;\n"
+            "-    return u2 * u;\n"
             "+    const float u4 = u2 * u2;\n"
             "+    const float u5 = u4 * u;\n"
             "+    const float u10 = u5 * u5;\n"
-            "+    const float u15 = u10 * u5;\n"
-            "+    return u15;\n")
+            "+    return u10 * u5;\n")
       << result.out;
 }
 
