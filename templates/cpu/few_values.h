@@ -77,7 +77,7 @@ LSSAR_HOST float weigh_chunk(float* activations, int keys, const WeightScale& sc
       float* const at = activations + key + c * Config::kLanes;
       Floats<Config> weight = Config::power(base_of<Config>(load<Config>(at), scale));
       sums[c % kSums] += weight;
-      weight = cut_weights<Config>(weight, least);
+      if constexpr (Config::kIsInvariant) weight = cut_weights<Config>(weight, least);
       store<Config>(at, weight);
       float* const of_most = most + key + c * Config::kLanes;
       store<Config>(of_most, larger<Config>(weight, load<Config>(of_most)));

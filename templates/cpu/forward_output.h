@@ -122,7 +122,6 @@ LSSAR_HOST float least_weight(i64 visible) {
 // decide whether it counts.
 template <class Config>
 LSSAR_HOST Floats<Config> cut_weights(Floats<Config> weights, float least) {
-  if constexpr (!Config::kIsInvariant) return weights;
   return weights < least ? Floats<Config>{} : weights;
 }
 
