@@ -15,7 +15,7 @@ namespace {
 
 using Tokens = std::vector<Token>;
 
-// A function `{ return PATH; }`, where PATH begins with a parameter.
+// A function `{ return PATH; }`, where PATH names a member of a parameter.
 struct Accessor {
   size_t num_parameters = 0;
   size_t parameter = 0;  // its place in the list
@@ -46,7 +46,8 @@ std::optional<Accessor> read_accessor(const SourceItem& item) {
   const size_t end = t.size() - 2;  // of the statement
   if (body + 4 > t.size() || !t[body].is("{") || !t[body + 1].is("return") || !t[end].is(";"))
     return {};
-  if (!is_path(t, body + 2, end)) return {};
+  const bool names_member = end > body + 3;
+  if (!names_member || !is_path(t, body + 2, end)) return {};
   const auto parameters = list_parts(t, open);
   const auto used = std::find_if(parameters.begin(), parameters.end(), [&](const auto& list) {
     return list.first < list.second && t[list.second - 1].is(t[body + 2].text);
