@@ -49,6 +49,7 @@ double least_products(const Problem& problem, const Target& target) {
 double live_share(const Problem& problem, int64_t seq_k, double numbers) {
   const bool is_fp32 = problem.dtype == DType::kFp32;
   const double keys = std::max(1.0, static_cast<double>(seq_k));
+  // least_weight of templates/cpu/forward_output.h.
   const double least = is_fp32 ? 0x1p-24 / keys : std::min(0x1p-12 / keys, 0x1p-24);
   // Keys are listed by u^(p - 1) in fp32 (templates/cpu/forward.h).
   const int power = std::max(1, effective_power(problem) - (is_fp32 ? 1 : 0));
