@@ -131,7 +131,8 @@ LSSAR_HOST void save_rounding(const AttentionParams& params, i64 saved_row,
                               const typename Config::Element* o, const float* from, float scale,
                               bool is_zero) {
   Bf16* const to = (Bf16*)params.saved_o + saved_row * Config::kHeadDimV;
-  const auto rounding = [&]<bool kIsHalf>(Constant<kIsHalf>, int d) LSSAR_WIDE {
+  const auto rounding = [&](auto is_half, int d) LSSAR_WIDE {
+    constexpr bool kIsHalf = decltype(is_half)::kValue;
     const Floats<Config> exact = is_zero ? Floats<Config>{} : load<Config>(from + d) * scale;
     store<Config, kIsHalf>(to + d, one_form<Config>(exact - load<Config, kIsHalf>(o + d)));
   };

@@ -93,8 +93,8 @@ std::string find_clang() {
 // What differs from the targets before it: with pairs of bf16 only kernels of bf16 do.
 std::vector<Problem> problems_to_compile(const std::string& target) {
   const std::vector<Problem> all = problems();
-  if (cpu_level(*target_from_name(target)).has_bf16_pairs) return {all[4], all.back()};
-  return {all[0], all[4], all[7], all.back(), scored_problem()};
+  if (cpu_level(*target_from_name(target)).has_bf16_pairs) return {all[4], all[10], all.back()};
+  return {all[0], all[4], all[7], all[10], all.back(), scored_problem()};
 }
 
 // The optimizer has nothing to say of a source: EveryTargetCompilesInProcess has its warnings.
