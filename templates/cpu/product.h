@@ -174,6 +174,22 @@ struct LiveSteps {
   int places[kMost + kMostLanes];
 };
 
+// Fetches the columns of a later step's values. The CPU does not foresee which rows are skipped.
+// With 16384 keys, d 128 and fp32 a forward took 0.73 to 0.83 of the time so; with 4096 as long.
+template <class Config, int kVectors, int kMost>
+LSSAR_HOST void fetch_ahead(const typename Config::Element* values, i64 row_stride,
+                            const LiveSteps<kMost>& live, int i) {
+  constexpr int kAhead = 16, kLine = 64 / sizeof(typename Config::Element);
+  if (i + kAhead >= live.count) return;
+  const int step = live.steps[i + kAhead];
+  const typename Config::Element* const row = values + (step < 0 ? ~step : step) * row_stride;
+  LSSAR_UNROLL
+  for (int at = 0; at < kVectors * Config::kLanes; at += kLine) {
+    __builtin_prefetch(row + at);
+    if constexpr (Config::kHasPairs) __builtin_prefetch(row + row_stride + at);
+  }
+}
+
 // As multiply_columns, for some steps only, of `keys` keys.
 template <class Config, int kRows, int kVectors, bool kIsHalf, int kPitch, int kRowStep, int kMost>
 LSSAR_HOST void multiply_live_columns(const float* weights, const typename Config::Element* values,
@@ -182,6 +198,7 @@ LSSAR_HOST void multiply_live_columns(const float* weights, const typename Confi
   Floats<Config> acc[kRows][kVectors];
   load_sums<Config, kPitch, Config::kHasPairs>(outputs, acc);
   for (int i = 0; i < live.count; ++i) {
+    fetch_ahead<Config, kVectors>(values, row_stride, live, i);
     if constexpr (Config::kHasWindow && Config::kHasPairs) {
       const int step = live.steps[i];  // ~row: that row stands for both of a pair
       const bool is_alone = step < 0 || step + 1 == keys;
