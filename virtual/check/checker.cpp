@@ -55,6 +55,7 @@ void Checker::begin_cluster(uint64_t cluster) {
   retired_.clear();
   seen_reports_.clear();
   reports_.clear();
+  cluster_races_.clear();
   global_->begin_cluster(launch, cluster);
 }
 

@@ -32,6 +32,7 @@ struct OpFacts;
 
 enum class ReportKind : uint8_t {
   kRace,
+  kClusterRace,    // a race between clusters that several threads run
   kProxyFence,     // a race between proxies: no fence.proxy.async
   kUndefined,      // a value that nobody wrote is used
   kSynchronise,    // a barrier or wait that is used wrongly
@@ -243,6 +244,7 @@ class Checker {
 
   std::set<decltype(Report::key)> seen_reports_;
   std::vector<Report> reports_;
+  std::vector<Report> cluster_races_;  // apart: which cluster finds one depends on the threads
 };
 
 }  // namespace lssar::vdev

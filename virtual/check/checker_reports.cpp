@@ -1,5 +1,7 @@
 // Collects what the checks report.
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -12,6 +14,7 @@ namespace lssar::vdev {
 const char* report_kind_name(ReportKind kind) {
   switch (kind) {
     case ReportKind::kRace:
+    case ReportKind::kClusterRace:
       return "race";
     case ReportKind::kProxyFence:
       return "missing fence.proxy.async";
@@ -41,11 +44,12 @@ void Checker::report_between_clusters(const Warp& warp, const Op& op, const std:
   // The key's order: either of the two may have come second.
   const Op* const first = other == nullptr ? &op : std::min(&op, other);
   const Op* const second = std::max(&op, other);
-  if (full() || !seen_reports_.emplace(ReportKind::kRace, first, second).second) return;
+  if (cluster_races_.size() >= kMaxReports) return;
+  if (!seen_reports_.emplace(ReportKind::kClusterRace, first, second).second) return;
   const KernelProgram& program = *cluster_.launch.program;
   const auto quoted = [&](const Op* at) { return describe_line(program.instruction(*at)); };
-  reports_.push_back(
-      {{ReportKind::kRace, first, second},
+  cluster_races_.push_back(
+      {{ReportKind::kClusterRace, first, second},
        fmt::format("{}: kernel {}, {} and {} access the same global memory in different clusters "
                    "of the grid: nothing orders the two (with one thread the report says where)",
                    report_kind_name(ReportKind::kRace), program.name, quoted(first),
@@ -55,6 +59,8 @@ void Checker::report_between_clusters(const Warp& warp, const Op& op, const std:
 std::vector<Report> Checker::take_reports() {
   std::vector<Report> taken;
   taken.swap(reports_);
+  std::move(cluster_races_.begin(), cluster_races_.end(), std::back_inserter(taken));
+  cluster_races_.clear();
   return taken;
 }
 

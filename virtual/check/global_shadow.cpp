@@ -265,8 +265,7 @@ void GlobalShadow::synchronise(Checker& checker, const GlobalAccess& access, con
   if (facts.releases) checker.release(warp, warp.mask, seen);
   const bool fenced = !facts.releases && !fences_.empty();
   if (fenced) add_fenced(access, seen);
-  if (access.reads)
-    reads_.push_back({&warp, access.stamp, access.lane, facts.acquires, address});
+  if (access.reads) reads_.push_back({&warp, access.stamp, access.lane, facts.acquires, address});
   if (!access.writes || !(facts.releases || fenced)) return;
   const std::lock_guard lock(record_->sync_mutex);
   GlobalRecord::Clocks& released = record_->releases[address];

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "virtual/check/checker.h"
+
 namespace lssar::vdev {
 
 void LaunchReports::add(uint64_t cluster, std::vector<Report> reports) {
@@ -16,13 +18,20 @@ void LaunchReports::add(uint64_t cluster, std::vector<Report> reports) {
 
 Status LaunchReports::result(uint64_t failed_cluster, Status failure) const {
   std::vector<const Place*> places;
+  std::vector<const Place*> between_clusters;  // in the order of the instructions, as the map is
   for (const auto& [key, place] : first_) {
-    if (failure.ok() || place.cluster <= failed_cluster) places.push_back(&place);
+    // Which cluster finds a race between clusters depends on the threads.
+    if (std::get<ReportKind>(key) == ReportKind::kClusterRace) {
+      between_clusters.push_back(&place);
+    } else if (failure.ok() || place.cluster <= failed_cluster) {
+      places.push_back(&place);
+    }
   }
-  if (places.empty()) return failure;
   std::sort(places.begin(), places.end(), [](const Place* a, const Place* b) {
     return std::tie(a->cluster, a->order) < std::tie(b->cluster, b->order);
   });
+  places.insert(places.end(), between_clusters.begin(), between_clusters.end());
+  if (places.empty()) return failure;
   if (places.size() > kMaxReports) places.resize(kMaxReports);
   std::string text;
   for (const Place* place : places) {

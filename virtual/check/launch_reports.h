@@ -1,5 +1,6 @@
-// The strict mode's reports of a launch, collected from the clusters as they end. Which reports
-// come out does not depend on the threads that run the clusters.
+// The strict mode's reports of a launch, collected from the clusters as they end. What comes out
+// does not depend on the threads that run the clusters, but for one thing: whether two instructions
+// that race between clusters are found to do so.
 #pragma once
 
 #include <cstdint>
@@ -30,9 +31,9 @@ class LaunchReports {
   // Adds the reports of a cluster, in their order. Any thread.
   void add(uint64_t cluster, std::vector<Report> reports);
 
-  // The first kMaxReports reports, in the order of the grid. Clusters after the first that failed
-  // are left out, and `failure`, the Status of `failed_cluster`, comes last. Call it when no
-  // cluster runs.
+  // The first kMaxReports reports: those of clusters in the order of the grid, then races between
+  // clusters in the order of their instructions. Clusters after the first that failed are left out,
+  // and `failure`, the Status of `failed_cluster`, comes last. Call it when no cluster runs.
   Status result(uint64_t failed_cluster, Status failure) const;
 
  private:
@@ -42,7 +43,7 @@ class LaunchReports {
     std::string text;
   };
   std::mutex mutex_;
-  std::map<decltype(Report::key), Place> first_;  // in the order of the grid
+  std::map<decltype(Report::key), Place> first_;  // the first of each key in the grid's order
 };
 
 }  // namespace lssar::vdev
