@@ -8,19 +8,20 @@
 namespace lssar {
 namespace {
 
-constexpr int kRegisterUnit = 256;    // granularity of a warp's registers
-constexpr int kSharedUnit = 128;      // bytes
-constexpr int kSystemShared = 1024;   // bytes of every block that the system reserves
-constexpr int kMostBlocks = 32;       // per SM: sm_80, 87, 90, 100
-constexpr int kMostBlocksSmall = 16;  // sm_86
-constexpr int kMostBlocksAda = 24;    // sm_89, sm_120
+constexpr int kRegisterUnit = 256;   // granularity of a warp's registers
+constexpr int kSharedUnit = 128;     // bytes
+constexpr int kSystemShared = 1024;  // bytes of every block that the system reserves
+// Blocks of an SM, by the toolkit's cuda_occupancy.h.
+constexpr int kMostBlocks = 32;       // sm_80, 90, 100, 103
+constexpr int kMostBlocksSmall = 16;  // sm_86, 87, 88
+constexpr int kMostBlocksAda = 24;    // sm_89, 110, 120, 121
 
 int round_up(int value, int unit) { return (value + unit - 1) / unit * unit; }
 
 int most_blocks(const Target& target) {
-  if (target.major == 8 && target.minor == 6) return kMostBlocksSmall;
-  if ((target.major == 8 && target.minor == 9) || target.major == 12) return kMostBlocksAda;
-  return kMostBlocks;
+  if (target.major == 8 && target.minor == 0) return kMostBlocks;
+  if (target.major == 8) return target.minor == 9 ? kMostBlocksAda : kMostBlocksSmall;
+  return target.major >= 11 ? kMostBlocksAda : kMostBlocks;
 }
 
 }  // namespace

@@ -40,7 +40,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"threads", "sm_86", 256, 32, 0, 6, "threads"},
         Case{"blocks_ampere", "sm_80", 32, 16, 0, 32, "blocks"},
         Case{"blocks_small", "sm_86", 32, 16, 0, 16, "blocks"},
-        Case{"blocks_ada", "sm_89", 32, 16, 0, 24, "blocks"}),
+        Case{"blocks_orin", "sm_87", 32, 16, 0, 16, "blocks"},
+        Case{"blocks_ada", "sm_89", 32, 16, 0, 24, "blocks"},
+        Case{"blocks_blackwell", "sm_100", 32, 16, 0, 32, "blocks"},
+        Case{"blocks_rtx_50", "sm_120", 32, 16, 0, 24, "blocks"}),
     [](const auto& instance) { return std::string(instance.param.name); });
 
 }  // namespace
