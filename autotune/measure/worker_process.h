@@ -1,7 +1,6 @@
 // WorkerProcess: a program behind pipes. It gets lines of JSON and answers with lines; it can be
 // stopped at any moment; last_words() says why it died.
 //
-//
 // It is spawned, not forked, so that nothing of this process (a CUDA context, say) is in it. It has
 // a process group of its own, which is ended with it, and no file of this process except its pipes.
 // Only this process is waited for, so that a host which handles or ignores SIGCHLD is not

@@ -1,7 +1,6 @@
 // The search: from a problem to its best schedule, top down, with every rejected candidate and the
 // reason. docs/tuning_search.md describes the stages and budgets.
 //
-//
 // A search knows nothing of files, locks or processes: the runner does the work, `keep_record`
 // stores the results, and tuner.h puts the parts together. Threads: one search per thread. It
 // compiles on threads of its own and calls back on the calling thread.

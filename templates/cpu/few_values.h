@@ -106,8 +106,8 @@ LSSAR_HOST void list_few_keys(const float* most, int keys, float least, FewLiveK
   for (int key = 0; key < keys; ++key) live.keys[key] = key;
 }
 
-// The live keys [first, end), which stay in the first-level cache for all rows. The values of as
-// many later ones are prefetched meanwhile.
+// The live keys [first, end). Their values stay in the first-level cache for all rows. Meanwhile
+// the values of equally many later keys are prefetched.
 struct FewLiveRange {
   int first, end;
 };

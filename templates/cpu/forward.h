@@ -46,8 +46,8 @@ LSSAR_HOST void list_live_keys(const Floats<Config> (&most)[Config::kPanelVector
   }
 }
 
-// Within windows: has the value of a key stand for its pair where no row of the block sees the
-// other key, whose value may be NaN. Such a step is ~(the key's).
+// Within windows: no row of the block may see one key of a pair, and its value may be NaN. Then the
+// value of the other key is used for both. The step of such a pair becomes ~(the other key's step).
 template <class Config>
 LSSAR_HOST void leave_out_unseen(const VisibleKeys& seen, i64 first_key,
                                  LiveSteps<Config::kBlockKeys>& live) {

@@ -243,8 +243,8 @@ LSSAR_HOST void multiply_tile_keys(const AttentionParams& params, i64 first_row,
   }
 }
 
-// sums += gradients keys for kRows rows from first_row on, as far as these exist, and the keys of a
-// tile that they see. `first_key`: the tile's first one, which `keys` points to. Overwrites the
+// sums += gradients * keys, for kRows rows from first_row on and the keys of a tile that they see.
+// Rows past the end are left out. `keys` points to the tile's first key, first_key. Overwrites the
 // gradients.
 template <class Config>
 LSSAR_HOST void add_keys(const AttentionParams& params, i64 first_row, i64 first_key,

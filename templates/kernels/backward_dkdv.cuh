@@ -373,7 +373,7 @@ struct BackwardDkdv {
   }
 
   //
-  // Laid out as emitted sources have it, in which <Config> is cut out.
+  // Not formatted: lines break as in emitted sources, which have no <Config>.
   // clang-format off
   LSSAR_DEVICE void place_block() {
     const i64 num_keys = seq_k<Config>(params);

@@ -193,7 +193,7 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
   // of 16 queries start before the next 16 are weighed. Weighing all queries at once took more
   // registers than there are.
   //
-  // Laid out as emitted sources have it.
+  // Not formatted: lines break as in emitted sources.
   // clang-format off
   template <bool kWithDv, bool kWithDk, Evaluator kEvaluator>
   LSSAR_DEVICE void weigh(Operand& weights, Operand& grads, Scores& s, Scores& d, int stage,

@@ -34,7 +34,8 @@ using HopperForwardRows =
 template <class Config>
 struct ConsumerRows : HopperForwardRows<Config> {
   //
-  // kHasWindow: the keys that no row of the warp misses. Laid out as emitted sources have it.
+  // kHasWindow: the keys that no row of the warp misses. Not formatted: lines break as in emitted
+  // sources.
   // clang-format off
   typename Select<Config::kHasWindow, VisibleKeys, i64>::Type first_masked;  // tiles whose end is above this may hide keys from some row of the warp
 
@@ -128,7 +129,7 @@ struct ForwardConsumer {
   float weight_factor[2];                    // kIsGeneral: GeneralRows::weigh
 
   //
-  // Laid out as emitted sources have it.
+  // Not formatted: lines break as in emitted sources.
   // clang-format off
   typename Select<Config::kHasLengths, UnseenInSequence, UnseenKeys>::Type unseen;  // kHasWindow: by all rows of the call
 
@@ -173,7 +174,7 @@ struct ForwardConsumer {
   // be NaN, and 0 times NaN is NaN. Their stage is the next one or, with kAfterKeys, the one after
   // it. All consumers call it, before their products with the values start.
   //
-  // Laid out as emitted sources have it.
+  // Not formatted: lines break as in emitted sources.
   // clang-format off
   template <bool kAfterKeys>
   LSSAR_DEVICE void clear_values(int tile) const {
@@ -252,7 +253,7 @@ struct ForwardConsumer {
     return norms;
   }
 
-  // kChangesScores: of tile `tile`.
+  // kChangesScores: applies the soft cap and ALiBi to the scores of tile `tile`.
   template <int kTiles>
   LSSAR_DEVICE void change_scores(Fragment<kTiles>& s, int tile) const {
     if constexpr (Config::kHasSoftCap) cap_scores<Config>(s);

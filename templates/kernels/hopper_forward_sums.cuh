@@ -26,8 +26,9 @@ struct ForwardSums {
   ForwardShared<Config> shared;
   int group;  // index among the consumers
   Columns o, y;
-  // Whether weights are added before they are rounded. For LSSAR's gradients, and where the largest
-  // weight is not 1, o of a row with few weights must be in proportion to these as rounded.
+  // Whether weights are added before they are rounded. LSSAR's gradients, and scores whose largest
+  // weight is not 1, need the sum of rounded weights: o of a row with few weights is then their
+  // mean.
   static constexpr bool kAddsUnrounded =
       Config::kIsGeneral ? Config::kIsExponential && Config::kSecondStage == 0
                          : !Config::kIsTraining;

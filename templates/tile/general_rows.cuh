@@ -49,7 +49,7 @@ struct GeneralRows : LaneRows<Config> {
       Config::kScalesWeights || (Config::kIsExponential && !kKnowsSums);
 
   //
-  // Laid out as emitted sources have it.
+  // Not formatted: lines break as in emitted sources.
   // clang-format off
   typename Select<Config::kHasWindow, VisibleKeys, i64>::Type seen[2];           // kIsRange: keys of the range that the row sees
   //
@@ -333,8 +333,8 @@ struct GeneralRows : LaneRows<Config> {
         if (!has_few_keys<Config>(visible[e / 2])) s.at[n][e] = 0.0f;
   }
 
-  // Multiplies each row's weights by a power of two, so that none overflows; it only falls. The
-  // weighted sums so far are to be multiplied by `ratio`.
+  // Multiplies each row's weights by a power of two, so that none overflows. From tile to tile this
+  // power only falls. The caller multiplies the weighted sums so far by `ratio`.
   template <int kTiles>
   LSSAR_DEVICE void make_room(Fragment<kTiles>& s, float (&ratio)[2]) {
     float largest[2] = {0.0f, 0.0f}, by[2];
@@ -357,9 +357,9 @@ struct GeneralRows : LaneRows<Config> {
   }
 
   // Writes the lane's elements of o from column `first_col` on, and for training those of the saved
-  // o and the statistics. `o` is sum_j w_ij v_j, `weights` what kDivisorSum says of the weights as
-  // they were rounded, which a row of one key needs to give exactly its value. With kStoresByTma,
-  // o stays in `o` for the caller to store.
+  // o and the statistics. `o` is sum_j w_ij v_j. `weights` is the sum that kDivisorSum names, of
+  // rounded weights, so that o of a row with one key is exactly this key's value. With
+  // kStoresByTma, o stays in `o` for the caller to store.
   template <int kTiles>
   LSSAR_DEVICE void write_columns(const AttentionParams& params, const BlockPlace& place,
                                   int first_col, Fragment<kTiles>& o, const float (&weights)[2]) {

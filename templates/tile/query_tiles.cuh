@@ -29,7 +29,8 @@ struct QueryRows {
     if constexpr (!Config::kPackGqa) return first + row;
     return row < count ? first + static_cast<u32>(row) / static_cast<u32>(group) : kNone;
   }
-  // The query after those of `rows` rows from `row` on. Above all queries if a row has none.
+  // The query after those of `rows` rows from `row` on. If one of these has no query, the result is
+  // above all queries.
   LSSAR_DEVICE i64 end_query(int row, int rows) const {
     if constexpr (!Config::kPackGqa) return first + row + rows;
     return query(row + rows - 1) + 1;

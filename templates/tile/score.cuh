@@ -169,9 +169,8 @@ LSSAR_DEVICE WeightScale weight_scale(float num_keys, float sum, float m, float 
   return {largest, num_keys / sum / m, 1.0f};
 }
 
-// Whether every score of the row that matters (u >= kCutWeight) is at least `limit`.
-//
-// And one fma can compute u without the distance from the largest activation.
+// Whether every score of the row that matters (u >= kCutWeight) is at least `limit`, and one fma
+// can compute u without the distance from the largest activation.
 template <class Config>
 LSSAR_DEVICE bool has_scores_above(const WeightScale& s, float limit) {
   constexpr float kMaxCancelling = 64.0f;
