@@ -1,6 +1,7 @@
-// The forward of few queries, as in decoding, where reading keys and values takes the time. Without
-// kIsInvariant nothing is packed. Chunks of kFewKeys keys are blocks of work, so that threads share
-// a head's keys:
+// The forward of few queries, as in decoding, where reading keys and values takes the time.
+//
+// Without kIsInvariant nothing is packed. Chunks of kFewKeys keys are blocks of work, so that
+// threads share a head's keys:
 //
 //   few_scores   makes activations of a chunk's keys, and their sum and largest score, for every
 //                row that shares the keys (this file);

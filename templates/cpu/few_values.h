@@ -65,7 +65,9 @@ struct FewLiveKeys {
 };
 
 // Turns a row's activations of a chunk into weights, in place, and returns their sum. `most` gets
-// each key's largest weight of all rows so far. kIsInvariant: weights below `least` become 0.
+// each key's largest weight of all rows so far.
+//
+// kIsInvariant: weights below `least` become 0.
 template <class Config>
 LSSAR_HOST float weigh_chunk(float* activations, int keys, const WeightScale& scale,
                              [[maybe_unused]] float least, float* most) {

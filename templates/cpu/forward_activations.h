@@ -112,8 +112,9 @@ LSSAR_HOST void add_panel_sums(const PanelSums<Config>& sums, int r, RowState& r
   row.largest_score = score > row.largest_score ? score : row.largest_score;
 }
 
-// How a block of rows walks over its keys within windows. kIsInvariant: blocks of keys begin at
-// multiples of their length, whatever the rows.
+// How a block of rows walks over its keys within windows.
+//
+// kIsInvariant: blocks of keys begin at multiples of their length, whatever the rows.
 template <class Config>
 constexpr int kWalkAlign = Config::kIsInvariant ? Config::kBlockKeys : Config::kPanelKeys;
 template <class Config>

@@ -37,7 +37,9 @@ LSSAR_HOST SlopeScratch<Config>& slope_scratch(ForwardScratch<Config>& scratch) 
 
 // kIsInvariant: follows ForwardScratch and SlopeScratch. Their `outputs` then have the sums of one
 // block of keys only, and `sums` adds these up in the order of the keys. So a block's sums do not
-// depend on the blocks before it. kSumsX: the second half of `sums` is that of SlopeScratch.
+// depend on the blocks before it.
+//
+// kSumsX: the second half of `sums` is that of SlopeScratch.
 template <class Config>
 struct BlockTotals {
   static constexpr int kFloats = Config::kGroups * Config::kRows * Config::kHeadDimVPadded;

@@ -199,7 +199,9 @@ struct ForwardConsumer {
     return stage;
   }
 
-  // Reads the norms of the stage's queries to `of`; with kQueriesInRegisters also the queries.
+  // Reads the norms of the stage's queries to `of`.
+  //
+  // With kQueriesInRegisters it reads the queries too.
   LSSAR_DEVICE void prepare_queries(Rows& of, int stage) {
     const int row0 = group * kWarpGroupRows + warp_group_thread() / kWarpThreads * kWarpRows;
     const auto tile = shared.queries(stage);
@@ -209,7 +211,7 @@ struct ForwardConsumer {
       of.finish_row(half, tile_row_inverse_norm<Config, Mma>(tile, row));
     }
     if constexpr (Config::kQueriesInRegisters) query_operand.load(tile, row0);
-    // Reads end before TMA overwrites the tile. With kStoresByTma, store_output has that fence.
+    // Reads end before TMA overwrites the tile. If TMA stores o, store_output has this fence.
     if constexpr (!Config::kStoresByTma) fence_async_shared();
     consumer_barrier(group);
     if constexpr (Config::kQueriesInRegisters) release_queries(stage);

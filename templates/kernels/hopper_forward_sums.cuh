@@ -34,7 +34,7 @@ struct ForwardSums {
                          : !Config::kIsTraining;
   typename Select<kAddsUnrounded, LaneSums, typename Mma::RowSums>::Type zs, t;
   bool takes_remainders = false;  // kIsGeneral: what rounding drops is added, instead of weights
-  Operand weights;  // rounded, of a tile; without kWeightsInShared the operand of products
+  Operand weights;  // rounded, of a tile
   Operand slopes;   // kNeedsX: u^(p-1), the same for X
 
   LSSAR_DEVICE ForwardSums(ForwardShared<Config> s, int g) : shared(s), group(g) {

@@ -74,7 +74,7 @@ LSSAR_DEVICE UnseenInSequence unseen_queries(const AttentionParams& params) {
   return {{0, 0}, static_cast<int>(seq_q<Config>(params))};
 }
 
-// kHasLengths: unseen_keys, and all keys past the sequence's end.
+// kHasLengths: the keys that no row of the call sees, and all keys past the sequence's end.
 template <class Config>
 LSSAR_DEVICE UnseenInSequence unseen_in_sequence(const AttentionParams& params) {
   UnseenInSequence unseen = {{0, 0}, static_cast<int>(seq_k<Config>(params))};

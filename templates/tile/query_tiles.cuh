@@ -40,7 +40,7 @@ struct QueryRows {
   }
 };
 
-// How slices are cut into tiles, with kPackGqa.
+// kPackGqa: how slices are cut into tiles.
 template <class Config, int kRows>
 struct QueryTiles {
   i64 queries;  // per head
@@ -86,7 +86,7 @@ LSSAR_DEVICE int kv_head_of(const AttentionParams& params, const BlockPlace& pla
   return Config::kPackGqa ? place.head : place.head / (params.heads / params.kv_heads);
 }
 
-// Loads a tile's rows of q into shared memory, as load_tile does. kPackGqa.
+// kPackGqa: loads a tile's rows of q into shared memory, as load_tile does.
 template <class Config, int kThreads, class Tile>
 LSSAR_DEVICE void load_packed_queries(Tile tile, const AttentionParams& params, int batch,
                                       const QueryRows<Config>& rows) {

@@ -69,8 +69,8 @@ inline constexpr float kLinearLimit = 10.0f;
 // (row_evaluator).
 enum Evaluator {
   kFullSoftplus,    // for any lowest score
-  kShortSoftplus,   // if it is >= kShortLimit
-  kLinearSoftplus,  // if it is >= kLinearLimit
+  kShortSoftplus,   // if it is some bits: a short polynomial
+  kLinearSoftplus,  // if it is more: softplus(x) = x
 };
 
 // A score's activation as the evaluator computes it, and its full sigmoid, which every score needs.
