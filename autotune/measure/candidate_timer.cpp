@@ -27,8 +27,8 @@ constexpr int64_t kUnknownL2Bytes = int64_t{128} << 20;
 // While the host enqueues the first samples, the GPU is busy with as many fills. So the queue never
 // runs empty, even with short kernels.
 constexpr int kLeadingFills = 4;
-// A launch of the cpu device has at least so much work for each thread, some 10 ms, if the call has
-// as much.
+// A launch of the cpu device has at least this much work for each thread, some 10 ms, if the call
+// has as much.
 constexpr double kTimedMultiplyAdds = 2.5e8;
 
 // The rows of packed sequences, [heads, total, dim]: each has the first of `drawn`, which is

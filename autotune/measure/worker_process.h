@@ -60,7 +60,7 @@ class WorkerProcess {
   pid_t pid_ = -1;
   FileDescriptor input_, output_, errors_;
   std::string read_;        // output that was not taken yet
-  size_t searched_ = 0;     // so much of read_ has no line end
+  size_t searched_ = 0;     // this much of read_ has no line end
   std::string last_text_;   // the last of its standard error
   bool has_ended_ = false;  // output has ended
   bool is_reaped_ = false;
