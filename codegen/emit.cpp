@@ -94,7 +94,7 @@ void write_functions(SourceWriter& out, const Problem& problem, const Schedule& 
   out.line("// u^(p - 1) where u > 0, and u^p.");
   write_power(out, "power_slope", power - 1);
   if (problem.dtype == DType::kFp32 || problem.invariant) {
-    // As a forward that sums up X has it: both then give the same o, bit by bit.
+    // A forward that sums up X computes it so. Then both give the same o, bit by bit.
     out.open("static LSSAR_DEVICE float power(float u)");
     out.line("return u * power_slope(u);");
     out.close();

@@ -79,8 +79,8 @@ struct LaunchStep {
   Rotation rotation = Rotation::kNone;
   int threads = 0;
   int shared_bytes = 0;  // dynamic shared memory
-  // Only calls with so many rows have this launch. The rows are the queries of all heads that share
-  // keys: seq_q * heads / kv_heads. most_rows 0: no limit.
+  // Only calls with least_rows to most_rows rows have this launch. The rows are the queries of all
+  // heads that share keys: seq_q * heads / kv_heads. most_rows 0: no limit.
   int least_rows = 0;
   int most_rows = 0;
 

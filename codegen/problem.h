@@ -73,8 +73,8 @@ struct Problem {
   int rotary_dim = 0;  // even, 2 to head_dim; 0: no rotation
   bool rotary_interleaved = false;
 
-  // A row's result has the same bits whatever else the call computes (docs/invariance.md). CPU
-  // targets only, and not for passes of ranges.
+  // A row's result has the same bits whatever else the call computes (docs/invariance.md). Not for
+  // passes of ranges, and not with the variant hopper.
   bool invariant = false;
 
   int p = 15;           // power of the re-weighting, 1 to 1024; 0 = none (LSSA)

@@ -36,9 +36,9 @@ Breach check_fixed(const Refuse& refuse, const char* field, const Value& value,
 void choose_portable(Schedule& schedule, const Problem& problem, const Target& target);
 
 // Whether portable defaults see to it that each scheduler of an SM has two warps: two blocks, or
-// one of 128 rows. So it is from sm_100 on, and in 16 bits where an SM has 100 KiB of shared memory
-// (sm_86, sm_89). In fp32 tiles fill that memory anyway, and smaller ones are slower by the cost
-// model.
+// one of 128 rows. This is so from sm_100 on, and in 16 bits where an SM has 100 KiB of shared
+// memory (sm_86, sm_89). In fp32 tiles fill that memory anyway, and smaller ones are slower by the
+// cost model.
 bool fills_schedulers(const Problem& problem, const Target& target);
 // Whether the default schedule divides keys among blocks (Schedule::split_keys). choose_split_keys
 // sets that default, whose variant is portable.

@@ -31,7 +31,7 @@ constexpr EnumName<SpanKind> kSpanKinds[] = {{SpanKind::kArithmetic, "arithmetic
 constexpr uint32_t kSubCores = 4;  // of an SM, each with its own issue slots
 // A signal from one warp to another, through shared memory. This is a guess without a source.
 constexpr double kSignalClocks = 20;
-// With fewer special functions than one in so many instructions, a phase does not count as
+// With fewer special functions than one in this many instructions, a phase does not count as
 // softplus.
 constexpr uint32_t kSpecialShare = 40;
 constexpr double kShortest = 1;  // in clocks; shorter waits are not shown

@@ -263,7 +263,7 @@ RandomInputs random_inputs(const Problem& problem, const Sizes& sizes, InputKind
 }
 
 std::vector<float> random_alibi_slopes(int64_t heads, uint64_t seed) {
-  constexpr int kHalvings = 9, kOneBelowZero = 5;  // of so many
+  constexpr int kHalvings = 9, kOneBelowZero = 5;  // one in 5
   Random random(seed, kStreamAlibi);
   std::vector<float> slopes;
   for (int64_t head = 0; head < heads; ++head) {

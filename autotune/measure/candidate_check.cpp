@@ -14,7 +14,7 @@
 namespace lssar {
 namespace {
 
-// So many pairs of one head a virtual device, which interprets, can run within a check.
+// A virtual device interprets its kernels. A check on it has at most this many pairs of one head.
 constexpr double kMaxVirtualPairs = double{1 << 22};
 
 bool rule_out(Verdict verdict, std::string reason, CheckReport* report) {

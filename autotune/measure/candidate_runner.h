@@ -1,7 +1,6 @@
 // CandidateRunner: compiles, checks and times candidates for the search, so that a wrong candidate
 // does no harm.
 //
-//
 // There are two implementations. CandidateHost works in its own process, and dies with a candidate
 // that crashes. WorkerRunner keeps worker processes, each a CandidateHost behind a pipe; it ends
 // those that take too long and starts new ones. Tests of the search have a fake one. Threads:

@@ -20,15 +20,15 @@ namespace lssar {
 namespace {
 
 constexpr uint64_t kSeed = 1;
-// Written before each launch, so that the L2 holds nothing else. If the device does not say how
-// large its L2 is: more than any L2 has.
+// This many times the L2 is written before each launch, so that the L2 holds nothing else. If the
+// device does not say how large its L2 is, more is written than any L2 has.
 constexpr int64_t kFlushFactor = 2;
 constexpr int64_t kUnknownL2Bytes = int64_t{128} << 20;
 // While the host enqueues the first samples, the GPU is busy with as many fills. So the queue never
 // runs empty, even with short kernels.
 constexpr int kLeadingFills = 4;
-// A launch of the cpu device has at least so much work for each thread, some 10 ms, if the call has
-// as much.
+// A launch of the cpu device has at least this much work for each thread, some 10 ms, if the call
+// has as much.
 constexpr double kTimedMultiplyAdds = 2.5e8;
 
 // The rows of packed sequences, [heads, total, dim]: each has the first of `drawn`, which is
@@ -163,7 +163,7 @@ Result<size_t> CandidateTimer::Buffers::workspace_bytes_of(const Problem& proble
   return layout.total_bytes;
 }
 
-// Makes of a sequence of the longest lengths the rows of all sequences.
+// Makes the rows of all sequences from those of one sequence of the longest lengths.
 Status CandidateTimer::Buffers::add_sequences(const Sizes& one, RandomInputs* inputs) {
   const Problem& problem = task_.problem;
   const SequenceLengths& lengths = task_.lengths;

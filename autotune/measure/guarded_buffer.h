@@ -1,7 +1,6 @@
 // GuardedBuffer: device memory between two guard zones. It shows whether a kernel writes outside of
 // it, and whether the kernel writes all of it.
 //
-//
 // Guards and outputs are filled with poison: a signalling NaN of fp16, bf16 and float32. No
 // arithmetic makes it, so a word that still holds it was not written, and a kernel that reads it
 // gets NaN. Threads: one at a time.

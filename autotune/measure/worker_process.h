@@ -1,7 +1,6 @@
 // WorkerProcess: a program behind pipes. It gets lines of JSON and answers with lines; it can be
 // stopped at any moment; last_words() says why it died.
 //
-//
 // It is spawned, not forked, so that nothing of this process (a CUDA context, say) is in it. It has
 // a process group of its own, which is ended with it, and no file of this process except its pipes.
 // Only this process is waited for, so that a host which handles or ignores SIGCHLD is not
@@ -61,7 +60,7 @@ class WorkerProcess {
   pid_t pid_ = -1;
   FileDescriptor input_, output_, errors_;
   std::string read_;        // output that was not taken yet
-  size_t searched_ = 0;     // so much of read_ has no line end
+  size_t searched_ = 0;     // this much of read_ has no line end
   std::string last_text_;   // the last of its standard error
   bool has_ended_ = false;  // output has ended
   bool is_reaped_ = false;

@@ -1,7 +1,6 @@
 // WorkerRunner: a CandidateRunner that works in separate processes: one that holds the device, and
 // any number that compile. open_worker_runner returns one.
 //
-//
 // If a worker dies or takes too long, its candidate gets a verdict, and nothing else is lost: the
 // next request gets a new worker. Threads: as CandidateRunner.
 #pragma once

@@ -11,7 +11,7 @@ namespace lssar {
 namespace {
 
 constexpr int kLeastRecords = 8;
-constexpr double kPull = 0.1;  // towards 1: counts as so many records of sensitivity 1
+constexpr double kPull = 0.1;  // towards 1: counts as this many records of sensitivity 1
 constexpr int kSteps = 30;
 constexpr double kLargestStep = 0.5;  // of a factor's logarithm
 constexpr double kLargestLog = 2.0;   // factors stay within e^2 of 1

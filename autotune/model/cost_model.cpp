@@ -166,8 +166,8 @@ std::array<double, kNumResources> resource_rates(const DeviceModel& model, Varia
 }
 
 // Shared memory feeds the tensor cores while they work, so the longer of the two counts. Threads
-// that do not compute read L2 and DRAM ahead. So the result is almost the maximum of them and of
-// the rest; it is rounded, so that what comes near the limit counts.
+// that do not compute read L2 and DRAM ahead. So the result is almost the maximum of their terms
+// and of the rest. It is a smooth maximum, so that a term counts before it becomes the largest.
 //
 // Each scheduler has its own tensor core, special functions and issue slots. An SM's schedulers
 // share the rest.

@@ -24,8 +24,8 @@ uint64_t key_of(int a, int b, int c = 0) {
 constexpr size_t kMostParts = 8;
 constexpr int64_t kMostEvenSequences = 1024;  // a call may have 2^31 - 1
 
-// What stands for the sequences order[first] to order[end - 1]: their share of sizes.batch, with
-// their mean lengths, rounded up.
+// Sizes that stand for the sequences order[first] to order[end - 1]: their share of sizes.batch,
+// and their mean lengths, rounded up.
 Sizes mean_of(const SequenceLengths& lengths, const Sizes& sizes, const std::vector<size_t>& order,
               size_t first, size_t end) {
   const auto count = static_cast<int64_t>(end - first);

@@ -65,7 +65,8 @@ DecidingRow deciding_row(const Problem& problem, double keys) {
   const double deviation =
       std::log(problem.head_dim) * std::log(keys) / std::sqrt(problem.head_dim);
   const double width = std::sqrt(2 * std::log(keys));
-  // The largest of so many normal numbers, minus how far below it the smallest of sixteen such is.
+  // The largest of this many normal numbers, minus the distance to the smallest of sixteen such
+  // ones.
   const double largest =
       width - (std::log(std::log(keys)) + std::log(4 * M_PI)) / (2 * width) - 1.0 / width;
   const double mean = mean_softplus(deviation);
@@ -73,13 +74,13 @@ DecidingRow deciding_row(const Problem& problem, double keys) {
   return {mean, offset, deviation * largest / mean - offset};
 }
 
-// Rows scatter around the deciding one by so many bits.
+// Rows scatter around the deciding one by this many bits.
 double share_above(double score, double limit) {
   constexpr double kScatterBits = 0.7;
   return 1 / (1 + std::exp(-(score - limit) / kScatterBits));
 }
 
-// The shares of rows with so many keys whose scores allow the short form, and the linear one. The
+// The shares of rows with this many keys whose scores allow the short form, and the linear one. The
 // kernels decide the same way (templates/tile/score.cuh, kernels/backward_rows.cuh).
 struct FormShares {
   double brief, linear;

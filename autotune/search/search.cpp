@@ -15,7 +15,7 @@ namespace {
 constexpr double kBlocksShare = 0.55;
 constexpr double kThreadsShare = 0.75;
 
-// If nothing that was kept is right, not even the default, so many times more is kept.
+// If nothing that was kept is right, not even the default, more is kept, at most this many times.
 constexpr int kMostExtensions = 4;
 
 const Budget kBudgets[] = {

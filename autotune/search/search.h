@@ -1,7 +1,6 @@
 // The search: from a problem to its best schedule, top down, with every rejected candidate and the
 // reason. docs/tuning_search.md describes the stages and budgets.
 //
-//
 // A search knows nothing of files, locks or processes: the runner does the work, `keep_record`
 // stores the results, and tuner.h puts the parts together. Threads: one search per thread. It
 // compiles on threads of its own and calls back on the calling thread.
@@ -25,7 +24,7 @@ namespace lssar {
 struct Budget {
   std::string name;         // "quick", "normal", "full"
   double seconds = 0;       // then only what an answer needs is begun (see search()); 0 = no limit
-  int keep_blocks = 0;      // at most so many candidates of algorithm and block level are compiled
+  int keep_blocks = 0;      // the most candidates of algorithm and block level to compile
   int keep_threads = 0;     // the same for the thread level, around each of the best blocks
   int expanded_blocks = 0;  // blocks that the thread level is searched for
   int finalists = 0;        // timed against each other at the end

@@ -19,8 +19,8 @@ namespace {
 // enough that the bound of the best so far can spare the rest.
 constexpr size_t kMinBatch = 4;
 
-// So many candidates of an algorithm with wrong numbers, and none with right ones, are no accident
-// of a tile. A rounding that the data punish, for example.
+// If this many candidates of an algorithm have wrong numbers, and none has right ones, tiles are
+// not the reason. The reason may be a rounding that matters with these data.
 constexpr int kWrongOfAlgorithm = 3;
 
 }  // namespace

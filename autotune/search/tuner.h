@@ -1,6 +1,5 @@
 // The tuner: a search together with its table, its lock and its worker processes.
 //
-//
 // Used by the command and the C API. Threads and processes: any number may call it at once. On each
 // GPU one tunes at a time; those that waited take what it found.
 #pragma once

@@ -1,7 +1,6 @@
 // ScheduleSet: a set of schedules, numbered in the order of insertion. A search looks up every
 // candidate, and a set with a node for each would take longer than all the rules.
 //
-//
 // Schedules are kept packed, because writing new pages costs more than packing. Used by
 // enumerate.cpp and to place records among candidates. Threads: one at a time.
 #pragma once

@@ -1,6 +1,5 @@
 // Search space: the schedules that are considered for a problem, as data.
 //
-//
 // It has three levels, from the choice that changes most: algorithm (which kernels), block (tiles,
 // stages, blocks per SM), thread (how scores are evaluated, what is in registers). Every level is a
 // list of dimensions, every dimension a list of values; the values of a level multiply. The rows of

@@ -16,7 +16,7 @@ Status check_record_time(const std::string& time);
 // One second later; "9999-12-31T23:59:59Z" stays. REQUIRES: check_record_time(time).ok(); not "".
 std::string second_after(const std::string& time);
 
-// "9999-12-31T23:59:59Z". Of records with this time the later line of a table counts.
+// Whether it is "9999-12-31T23:59:59Z". If several records have this time, the last line counts.
 bool is_last_time(const std::string& time);
 
 }  // namespace lssar

@@ -18,8 +18,8 @@ constexpr std::string_view kCheck = "{\"check\":\"";
 constexpr std::string_view kRecord = "\",\"record\":";
 constexpr size_t kCheckDigits = 16;
 
-// The checksum includes the version, so that what another version meant by the same text never
-// passes for ours.
+// The checksum includes the version of the table. So a line of another version never passes, even
+// if its text means something here.
 std::string check_of(std::string_view record) {
   std::string bytes = fmt::format("lssar tuning record {}\n", kTableVersion);
   bytes += record;

@@ -1,7 +1,6 @@
 // TuningTable: records in a text file to which lines are only appended, one JSON object per line.
 // Format and rules: docs/tuning_table.md.
 //
-//
 // Threads and processes: any number may append to and read one file at once. An append is one write
 // of whole lines under an advisory lock of the file. A kill at any byte leaves at most one torn
 // last line; readers skip it, and the next append ends it. The file system never makes a request

@@ -66,8 +66,8 @@ struct CpuTile {
 // Accumulators take 24 of 32 registers, or 12 of 16. The panel's vectors and a row's number also
 // need some. A backward with 32 registers takes 16 of them: on a Zen 4 this was 3 to 13 % faster
 // than 24 with products of single numbers, and up to 40 % slower with pairs. A forward that skips
-// keys takes 12: of 3 rows fewer keys count than of 6. With 4096 keys and p 15 that was 7 and 9 %
-// faster in fp32 (d 64 and 128), and 4 and 5 % with pairs.
+// keys takes 12, because fewer keys count for any of 3 rows than for any of 6. With 4096 keys and
+// p 15 that was 7 and 9 % faster in fp32 (d 64 and 128), and 4 and 5 % with pairs.
 CpuTile default_tile(const Problem& problem, const Target& target) {
   const CpuLevel& level = cpu_level(target);
   if (level.registers != 32) return {6, 2 * level.lanes};
@@ -320,8 +320,8 @@ bool has_few_queries(const Problem& problem, const Sizes& sizes) {
   return cpu_takes_few_queries(problem) && sizes.seq_q * sharing_heads(sizes) <= kCpuFewRows;
 }
 
-// (batch, kv head) that must be computed at once, or threads of a large machine have no work. Few
-// queries divide the keys among threads.
+// The number of (batch, kv head) pairs that must be computed at once, so that the threads of a
+// large machine have work. Few queries divide the keys among threads.
 int64_t least_slices(const Problem& problem, const Schedule& schedule, const Sizes& sizes) {
   constexpr int64_t kLeastBlocks = 256;
   if (has_few_queries(problem, sizes)) return 1;

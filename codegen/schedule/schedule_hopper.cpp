@@ -32,7 +32,7 @@ void choose_forward(Schedule& schedule, const Problem& problem, const Target& ta
                                   : problem.causal   ? 128
                                   : accumulated > 64 ? 176
                                                      : 192;
-  // Without X beside o there is room for more keys: slots have pass 1's size at d 128 anyway, and
+  // Without X beside o there is room for more keys: stages have pass 1's size at d 128 anyway, and
   // at d 256 narrow tiles are bound by shared memory. None spills (ptxas 13.0).
   const bool is_alone = !is_general(problem) && !sums_x(problem, schedule);
   const bool is_widest = is_alone && std::min(problem.head_dim, problem.head_dim_v) > 192;

@@ -44,6 +44,11 @@ bool begins_statement(std::string_view line) {
          code.starts_with("LSSAR_UNROLL ");
 }
 
+// Whether it ends a list in braces: "};".
+bool is_closing(std::string_view line) {
+  return line.substr(std::min(line.find_first_not_of(' '), line.size())) == "};";
+}
+
 bool begins_template(std::string_view line) {
   return line.find("template <") == std::min(line.find_first_not_of(' '), line.size());
 }
@@ -112,7 +117,10 @@ std::string joined_lines(const std::string& text) {
     std::string joined = lines[i];
     size_t last = i;
     const bool is_header = begins_loop_header(joined);
-    const auto is_whole = [&] { return is_header ? !has_open_bracket(joined) : ends_line(joined); };
+    const auto closes_next = [&] { return last + 1 < lines.size() && is_closing(lines[last + 1]); };
+    const auto is_whole = [&] {
+      return is_header ? !has_open_bracket(joined) : ends_line(joined) || closes_next();
+    };
     bool may_join = true;
     while (last + 1 < lines.size() && !is_whole() && may_join) {
       const std::string_view next = lines[++last];

@@ -7,6 +7,7 @@
 
 #include "codegen/source/accessors.h"
 #include "codegen/source/class_names.h"
+#include "codegen/source/comment_labels.h"
 #include "codegen/source/known_constants.h"
 #include "codegen/source/plain_source.h"
 #include "codegen/source/reached_items.h"
@@ -120,7 +121,8 @@ std::vector<SourceSection> reached_sections(const std::vector<SourcePart>& parts
   return sections;
 }
 
-std::string print_tidily(std::vector<SourceSection>& sections) {
+std::string print_tidily(std::vector<SourceSection>& sections, std::string_view roots) {
+  drop_absent_labels(sections, roots);
   for (SourceSection& section : sections) tidy(section.items, false);
   return "namespace lssar_device {\n\n" + print_sections(sections);
 }
@@ -129,14 +131,14 @@ std::string print_tidily(std::vector<SourceSection>& sections) {
 
 std::string tailor_source(const std::vector<SourcePart>& parts, std::string_view roots) {
   std::vector<SourceSection> sections = reached_sections(parts, roots);
-  return print_tidily(sections);
+  return print_tidily(sections, roots);
 }
 
 std::string tailor_kernels(const std::vector<SourcePart>& parts, std::string entries,
                            std::string_view constants) {
   std::vector<SourceSection> sections = reached_sections(parts, entries + std::string(constants));
   shorten_class_names(sections, entries);
-  return print_tidily(sections) + entries;
+  return print_tidily(sections, entries) + entries;
 }
 
 }  // namespace lssar

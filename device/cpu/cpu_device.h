@@ -20,7 +20,7 @@ struct CpuDeviceOptions {
 // This machine must be able to run `target` (cpu_target_for).
 std::shared_ptr<Device> make_cpu_device(const Target& target, const CpuDeviceOptions& options = {});
 
-// How many of `num_threads` threads a call of so many multiply-adds is worth (CallWork), on
+// How many of `num_threads` threads a call of this many multiply-adds is worth (CallWork), on
 // vectors of `lanes` floats.
 int worthwhile_threads(int num_threads, double multiply_adds, int lanes);
 

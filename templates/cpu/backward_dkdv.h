@@ -148,7 +148,7 @@ LSSAR_HOST void add_tile(const AttentionParams& params, const RowPlace& place, i
 }
 
 // With a causal mask the first keys are seen by the most queries. They are the last blocks, because
-// the device starts the last blocks first. NOTE: with kSumsDq it must, or a block waits for ever.
+// the device starts the last blocks first. NOTE: to sum dq it must, or a block waits for ever.
 template <class Config>
 LSSAR_HOST void backward_dkdv(const AttentionParams& params, u32 block, void* memory) {
   using Element = typename Config::Element;

@@ -25,7 +25,7 @@ struct AlibiRow {
   }
 };
 
-// The argument has slopes in place of X, which only LSSAR's own kernels save.
+// Slopes are in the argument's field of X, which problems with ALiBi do not save.
 template <class Config>
 LSSAR_HOST AlibiRow alibi_row(const AttentionParams& params, i64 head, i64 row) {
   if constexpr (!Config::kHasAlibi) return {0.0f, 0};

@@ -5,8 +5,9 @@
 //   pairs   two coordinates, or two keys' values (kHasPairs). Keys and queries are as the caller
 //           has them, and the products are scaled.
 //
-// The kernels take steps by these functions. product.h and pack_keys.h have what else differs for
-// pairs. Scaled products, and keys that are left out, differ where they are used.
+// The kernels take steps by these functions, so most of their code is the same for both. product.h
+// and pack_keys.h have more functions that differ. Kernels test kHasPairs only where they scale
+// products or leave keys out.
 #pragma once
 
 #include "templates/cpu/pairs.h"

@@ -1,6 +1,7 @@
-// The forward of few queries, as in decoding, where reading keys and values takes the time. Without
-// kIsInvariant nothing is packed. Chunks of kFewKeys keys are blocks of work, so that threads share
-// a head's keys:
+// The forward of few queries, as in decoding, where reading keys and values takes the time.
+//
+// Without kIsInvariant nothing is packed. Chunks of kFewKeys keys are blocks of work, so that
+// threads share a head's keys:
 //
 //   few_scores   makes activations of a chunk's keys, and their sum and largest score, for every
 //                row that shares the keys (this file);
@@ -87,9 +88,9 @@ template <class Number>
 constexpr int kLineNumbers = 64 / (int)sizeof(Number);
 
 // Lane l is the product of row l of `rows` with `other`, or with itself if that is null. Rows have
-// factors (cpu/factors.h). Prefetches kLanes rows from `later` on, if that is not null, a line at a
-// time between the products: all of them at once take every place that a core has for lines on
-// their way. Lines are read in the order of their addresses.
+// factors (cpu/factors.h). If `later` is not null, prefetches kLanes rows from there on, a line at
+// a time between the products. All at once they would take every line fill buffer of the core.
+// Lines are read in the order of their addresses.
 template <class Config>
 LSSAR_HOST Floats<Config> row_products(const float* rows, i64 row_stride, const float* other,
                                        const float* later) {
@@ -132,10 +133,10 @@ LSSAR_HOST void prefetch_key(const typename Config::Element* key) {
     __builtin_prefetch(key + d);
 }
 
-// The factors of kLanes keys: the caller's own memory where it has floats, else a copy. Only
-// `count` keys exist; the last one is repeated. The keys kAhead later are prefetched, here for a
-// copy and else by row_products, which gets them as `later`. Without such keys these are read
-// again.
+// The factors of kLanes keys: the caller's own memory if it has floats, else a copy. Only `count`
+// keys exist; the last one is repeated. load_keys prefetches the keys kAhead later while it copies.
+// Without a copy, row_products prefetches them, from `later` on. Where too few keys follow, both
+// prefetch the present keys instead.
 template <class Config>
 struct KeyRows {
   // Measured with AVX-512 and 65536 keys in memory: the best of 1, 2 and 4 times kLanes.

@@ -65,7 +65,9 @@ struct FewLiveKeys {
 };
 
 // Turns a row's activations of a chunk into weights, in place, and returns their sum. `most` gets
-// each key's largest weight of all rows so far. kIsInvariant: weights below `least` become 0.
+// each key's largest weight of all rows so far.
+//
+// kIsInvariant: weights below `least` become 0.
 template <class Config>
 LSSAR_HOST float weigh_chunk(float* activations, int keys, const WeightScale& scale,
                              [[maybe_unused]] float least, float* most) {
@@ -106,8 +108,8 @@ LSSAR_HOST void list_few_keys(const float* most, int keys, float least, FewLiveK
   for (int key = 0; key < keys; ++key) live.keys[key] = key;
 }
 
-// The live keys [first, end), which stay in the first-level cache for all rows. The values of as
-// many later ones are prefetched meanwhile.
+// The live keys [first, end). Their values stay in the first-level cache for all rows. Meanwhile
+// the values of equally many later keys are prefetched.
 struct FewLiveRange {
   int first, end;
 };

@@ -14,7 +14,9 @@ template <class Config>
 constexpr bool kListsSlopes =
     Config::kSumsX || (Config::kSkipsKeys && sizeof(typename Config::Element) == sizeof(float));
 
-// u^p of a row's activations. kListsSlopes: also u^(p - 1), in `slope`.
+// u^p of a row's activations.
+//
+// kListsSlopes: also u^(p - 1), in `slope`.
 template <class Config>
 LSSAR_HOST Floats<Config> weight_of(Floats<Config> activation, const WeightScale& scale,
                                     Floats<Config>& slope) {
@@ -46,8 +48,8 @@ LSSAR_HOST void list_live_keys(const Floats<Config> (&most)[Config::kPanelVector
   }
 }
 
-// Within windows: has the value of a key stand for its pair where no row of the block sees the
-// other key, whose value may be NaN. Such a step is ~(the key's).
+// Within windows: no row of the block may see one key of a pair, and its value may be NaN. Then the
+// value of the other key is used for both. The step of such a pair becomes ~(the other key's step).
 template <class Config>
 LSSAR_HOST void leave_out_unseen(const VisibleKeys& seen, i64 first_key,
                                  LiveSteps<Config::kBlockKeys>& live) {
@@ -60,8 +62,10 @@ LSSAR_HOST void leave_out_unseen(const VisibleKeys& seen, i64 first_key,
 }
 
 // Turns a group's activations of a block of keys into weights, in place, and adds them to the rows'
-// sums. kSumsX: also writes u^(p - 1) to `slopes`. kSkipsKeys: lists the keys for which one row's
-// weight, or u^(p - 1), is at least `least`.
+// sums.
+//
+// kSumsX: also writes u^(p - 1) to `slopes`. kSkipsKeys: lists the keys for which one row's weight,
+// or u^(p - 1), is at least `least`.
 template <class Config>
 LSSAR_HOST void weigh_block(int keys, RowState* rows, float* scores, float* slopes, float least,
                             LiveSteps<Config::kBlockKeys>& live) {
@@ -146,7 +150,9 @@ LSSAR_HOST void add_block_sums(const AttentionParams& params, const RowPlace& pl
   }
 }
 
-// The least weight of a group of rows whose value counts. kIsInvariant: smaller ones are 0 already.
+// The least weight of a group of rows whose value counts.
+//
+// kIsInvariant: smaller ones are 0 already.
 template <class Config>
 LSSAR_HOST float least_of_group(const RowState* rows) {
   if constexpr (Config::kIsInvariant) return kLeastOfAll;
@@ -156,8 +162,9 @@ LSSAR_HOST float least_of_group(const RowState* rows) {
   return least_weight<Config>(visible);
 }
 
-// Pass 2 of a block of keys, whose activations are in the scratch memory. kSkipsKeys: values are
-// multiplied only for keys whose weights matter.
+// Pass 2 of a block of keys, whose activations are in the scratch memory.
+//
+// kSkipsKeys: values are multiplied only for keys whose weights matter.
 template <class Config>
 LSSAR_HOST void weigh_and_add(const AttentionParams& params, const RowPlace& place, int groups,
                               i64 first_key, int keys, RowState* rows,

@@ -112,8 +112,9 @@ LSSAR_HOST void add_panel_sums(const PanelSums<Config>& sums, int r, RowState& r
   row.largest_score = score > row.largest_score ? score : row.largest_score;
 }
 
-// How a block of rows walks over its keys within windows. kIsInvariant: blocks of keys begin at
-// multiples of their length, whatever the rows.
+// How a block of rows walks over its keys within windows.
+//
+// kIsInvariant: blocks of keys begin at multiples of their length, whatever the rows.
 template <class Config>
 constexpr int kWalkAlign = Config::kIsInvariant ? Config::kBlockKeys : Config::kPanelKeys;
 template <class Config>
@@ -141,8 +142,8 @@ LSSAR_HOST void score_panel(const float* queries, const RowState* rows, const fl
   store_tile<Config, Config::kPanelKeys>(scores, acc);
 }
 
-// Computes activations of a panel's first kVectors vectors. `least`: keys that all rows see. What a
-// row does not see is hidden, in the rest of the panel too.
+// Computes activations of a panel's first kVectors vectors. All rows see the first `least` keys.
+// Keys that a row does not see are hidden, also in the rest of the panel.
 template <class Config, bool kSums, int kVectors>
 LSSAR_HOST void activate_panel(const float* queries, const RowState* rows, const float* panel,
                                i64 first_key, i64 least, float* scores, PanelSums<Config>& sums) {

@@ -35,9 +35,11 @@ LSSAR_HOST SlopeScratch<Config>& slope_scratch(ForwardScratch<Config>& scratch) 
   return *(SlopeScratch<Config>*)(&scratch + 1);
 }
 
-// kIsInvariant: follows the others. `outputs` of the others have the sums of one block of keys, and
-// these add them up in the order of the keys. So a block's sums may be made anywhere. For kSumsX
-// those of SlopeScratch come second.
+// kIsInvariant: follows ForwardScratch and SlopeScratch. Their `outputs` then have the sums of one
+// block of keys only, and `sums` adds these up in the order of the keys. So a block's sums do not
+// depend on the blocks before it.
+//
+// kSumsX: the second half of `sums` is that of SlopeScratch.
 template <class Config>
 struct BlockTotals {
   static constexpr int kFloats = Config::kGroups * Config::kRows * Config::kHeadDimVPadded;

@@ -122,7 +122,7 @@ struct GeneralBlock {
     for (GeneralRow& row : rows) finish_sums<Config>(row);
   }
 
-  // kIsExponential, where sums are not known.
+  // kIsExponential: raises the rows' largest scores while sums are not known.
   LSSAR_HOST void rescale(int r, const ScoreRow& scores) {
     const float factor = raise_largest<Config>(scores, rows[r]);
     rows[r].weights *= factor;

@@ -22,7 +22,7 @@ struct GeneralRow {
   float largest_score;    // kIsExponential: so far; -infinity before the first key
   float highest, lowest;  // activation, for the power
   double sum;             // of activations, or of their magnitudes: without the sink
-  double weights;         // what kDivisorSum says of the weights
+  double weights;         // the divisor's sum of weights
   float normalizer;       // r_i
   float m;                // largest U
   WeightScale scale;      // the power's
@@ -168,8 +168,9 @@ LSSAR_HOST void finish_sums(GeneralRow& row) {
   }
 }
 
-// Activations (of an exponential: scores) -> weights, and adds these. REQUIRES: !kKnowsSums,
-// raise_largest.
+// Activations (of an exponential: scores) -> weights, and adds these. REQUIRES: raise_largest.
+//
+// For !kKnowsSums.
 template <class Config>
 LSSAR_CALLED void weigh(const ScoreRow& scores, GeneralRow& row) {
   const GeneralRow known = row;

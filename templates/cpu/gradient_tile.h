@@ -243,8 +243,8 @@ LSSAR_HOST void multiply_tile_keys(const AttentionParams& params, i64 first_row,
   }
 }
 
-// sums += gradients keys for kRows rows from first_row on, as far as these exist, and the keys of a
-// tile that they see. `first_key`: the tile's first one, which `keys` points to. Overwrites the
+// sums += gradients * keys, for kRows rows from first_row on and the keys of a tile that they see.
+// Rows past the end are left out. `keys` points to the tile's first key, first_key. Overwrites the
 // gradients.
 template <class Config>
 LSSAR_HOST void add_keys(const AttentionParams& params, i64 first_row, i64 first_key,
@@ -260,8 +260,10 @@ LSSAR_HOST void add_keys(const AttentionParams& params, i64 first_row, i64 first
 }
 
 // Writes the part of a row of sums that is perpendicular to the row's own vector x:
-// a - x^ (x^ a), x^ = x / |x|. Without kHasNorms, and for a row without a gradient, it writes all
-// of a. Such a row's sums are 0, but its x may be NaN.
+// a - x^ (x^ a), x^ = x / |x|. For a row without a gradient it writes all of a. Such a row's sums
+// are 0, but its x may be NaN.
+//
+// Without kHasNorms it writes all of a for every row.
 template <class Config>
 LSSAR_HOST void store_projected(const typename Config::Element* x, const float* sums,
                                 bool has_gradient, typename Config::Element* to) {

@@ -77,8 +77,9 @@ LSSAR_HOST double log2_of(i64 n) {
   return exponent + 2.0 * s * sum / kLn2;
 }
 
-// 1 / |x| from |x|^2, and 0 if |x| <= 1e-12. If x is not finite, x times the result is NaN. Without
-// kHasNorms it is 1, or NaN for such an x.
+// 1 / |x| from |x|^2, and 0 if |x| <= 1e-12. If x is not finite, x times the result is NaN.
+//
+// Without kHasNorms it is 1, or NaN for such an x.
 template <class Config>
 LSSAR_HOST float inverse_norm(float squares) {
   if constexpr (!Config::kHasNorms) return squares < infinity() ? 1.0f : quiet_nan();

@@ -1,10 +1,11 @@
-// Windows: which keys a position sees where Config::kHasWindow says that it may not see all that
-// the causal mask leaves: the keys [0, always) and [begin, end).
+// Windows: a position sees the keys [0, always) and [begin, end).
 //
 //   [0, always)    the first kPrefix keys, and the first kWindowSinks of those before `end`
 //   [begin, end)   from kWindowLeft keys before it to kWindowRight behind it (-1: no limit), only
 //                  its own chunk of kChunk keys (0: no chunks). A causal mask is a kWindowRight of
 //                  0.
+//
+// Without Config::kHasWindow a position sees all keys that the causal mask leaves.
 //
 // Both ranges of a later position begin and end later, or where they did. So the keys of several
 // positions follow from the first and the last of them.

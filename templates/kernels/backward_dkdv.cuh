@@ -1,4 +1,6 @@
-// Backward for keys and values; with kSumsDq also for queries.
+// Backward for keys and values.
+//
+// With kSumsDq also for queries.
 //
 //   dv_j = sum_i M_ij g_i
 //   dk_j = a_j - k̂_j (k̂_j a_j),   a_j = sum_i dS'_ij q_i / |k_j|
@@ -373,7 +375,7 @@ struct BackwardDkdv {
   }
 
   //
-  // Laid out as emitted sources have it, in which <Config> is cut out.
+  // Not formatted: lines break as in emitted sources, which have no <Config>.
   // clang-format off
   LSSAR_DEVICE void place_block() {
     const i64 num_keys = seq_k<Config>(params);

@@ -155,7 +155,7 @@ struct BackwardDq {
   }
 
   //
-  // Laid out as emitted sources have it.
+  // Not formatted: lines break as in emitted sources.
   // clang-format off
   LSSAR_DEVICE void run() {
     place_block();

@@ -12,7 +12,7 @@
 namespace lssar_device {
 
 //
-// Laid out as emitted sources have it.
+// Not formatted: lines break as in emitted sources.
 // clang-format off
 template <class Config>
 LSSAR_DEVICE void backward_epsilon(const AttentionParams& params) {

@@ -36,8 +36,7 @@ LSSAR_DEVICE float row_dot(const typename Config::Element* g, const X* x) {
 
 // 1 / |q_i| for scores. Where N P - b cancels, weights show the last bit of a score, so gradients
 // need the very scores that the saved statistics were computed from: float32 rows are summed in the
-// order of the forward (tile_row_inverse_norm). In 16 bits, rounding the weights hides the
-// difference.
+// order of the forward. In 16 bits, rounding the weights hides the difference.
 template <class Config>
 LSSAR_DEVICE float query_inverse_norm(const typename Config::Element* q) {
   if constexpr (!Config::kIsFp32) {
@@ -58,7 +57,7 @@ struct SavedStats {
   float r;  // natural units
   float m;
   float zs;
-  float largest_score;  // bits; with kIsGeneral as GeneralRows::save_stats has it
+  float largest_score;  // bits; of score functions given as expressions: as the forward saved it
 };
 
 LSSAR_DEVICE SavedStats load_stats(const AttentionParams& params, i64 count, i64 row) {
@@ -220,8 +219,9 @@ LSSAR_DEVICE RowConstants make_general_constants(float num_keys, float inverse_n
   return row;
 }
 
-// Writes what the row adds to the gradient of its head's sink, -exp(t_h) / r_i eps_i. With
-// kSinkNeedsEpsilon it is not multiplied by -eps_i yet.
+// Writes what the row adds to the gradient of its head's sink, -exp(t_h) / r_i eps_i.
+//
+// With kSinkNeedsEpsilon it is not multiplied by -eps_i yet.
 template <class Config>
 LSSAR_DEVICE void write_sink_terms(const AttentionParams& params, i64 flat_row, int head,
                                    float num_keys, const SavedStats& stats, const RowConstants& row,

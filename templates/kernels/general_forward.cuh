@@ -44,7 +44,7 @@ struct GeneralForward : ForwardBlock<Config> {
     }
   }
 
-  // kChangesScores
+  // kChangesScores: applies the soft cap and ALiBi.
   LSSAR_DEVICE void change_scores(Scores& s, i64 first_key) const {
     if constexpr (Config::kHasSoftCap) cap_scores<Config>(s);
     if constexpr (Config::kHasAlibi) alibi.add_to(s, first_key);

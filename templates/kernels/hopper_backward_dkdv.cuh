@@ -1,8 +1,10 @@
-// Backward for keys and values, for sm_90a; with kSumsDq also for queries.
+// Backward for keys and values, for sm_90a.
+//
+// With kSumsDq also for queries.
 //
 //   dv_j = sum_i M_ij g_i
 //   dk_j = a_j - k̂_j (k̂_j a_j),   a_j = sum_i dS'_ij q_i / |k_j|
-//   kSumsDq: dq sums += dS'_ij k_j / |k_j|, as blocks come, or with kOrderedDq in the order of keys
+//   with dq: dq sums += dS'_ij k_j / |k_j|, as blocks come or in the order of keys
 //
 // A work tile is kBlockRows keys of one kv head, 64 to a consumer warp group, and all queries of
 // every head that reads them, kBlockCols at a time. Scores are computed transposed (keys as rows),
@@ -111,8 +113,9 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
     mbarrier_wait(shared.ring().full(cursor.stage), cursor.parity);
   }
 
-  // With kScalesAhead, waits until the stage's row constants carry the scale. Without it the ratio
-  // is 1.
+  // kScalesAhead: waits until the stage's row constants carry the scale.
+  //
+  // Without kScalesAhead the ratio is 1.
   LSSAR_DEVICE StageScale wait_scaled() const {
     if constexpr (kScalesAhead<Config>) {
       mbarrier_wait(shared.scales().ready(cursor.stage), cursor.parity);
@@ -189,11 +192,11 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
     return num_grad_parts<Config>(num_visible_keys<Config>(params, item.first_query)) > 1;
   }
 
-  // Products -> M, rounded, and dS', rounded with kRoundsAtOnce, of 16 queries. NOTE: the products
-  // of 16 queries start before the next 16 are weighed. Weighing all queries at once took more
-  // registers than there are.
+  // Products -> M, rounded, and dS', of 16 queries. NOTE: the products of 16 queries start before
+  // the next 16 are weighed. Weighing all queries at once took more registers than there are.
   //
-  // Laid out as emitted sources have it.
+  // With kRoundsAtOnce dS' is rounded too.
+  // Not formatted: lines break as in emitted sources.
   // clang-format off
   template <bool kWithDv, bool kWithDk, Evaluator kEvaluator>
   LSSAR_DEVICE void weigh(Operand& weights, Operand& grads, Scores& s, Scores& d, int stage,
@@ -365,7 +368,7 @@ struct DkdvConsumer : DkdvKeyRows<Config> {
       if constexpr (kAddsWeightsAtOnce || kAddsAtOnce)
         start_step<kAddsWeightsAtOnce, kAddsAtOnce>(sums, weights, grads, stage, step);
     }
-    // With kStoresAtOnce they are in one group with the product of dq.
+    // If dS' was stored at once, they are in one group with the product of dq.
     if constexpr ((kAddsWeightsAtOnce || kAddsAtOnce) && !kStoresAtOnce) wgmma_commit();
     if constexpr (kWithDv && Config::kScalesWeights)
       start_scaled_weights(sums, weights, s, stage, work);

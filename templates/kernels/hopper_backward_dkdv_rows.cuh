@@ -43,7 +43,7 @@ struct DkdvKeyRows : DkdvQueryPart<Config> {
     return static_cast<u32>(work.first_key + warp_row0() + fragment_row(half));
   }
 
-  // Only kScalesWeights uses inverse_scale.
+  // inverse_scale: of weights that have a scale.
   LSSAR_DEVICE void write_values(ValueGrads& dv, float inverse_scale, const Work& work) const {
     Scale::multiply(dv, Config::kScalesWeights ? inverse_scale : 1.0f / kWeightRange<Config>);
 #pragma unroll
@@ -140,8 +140,9 @@ struct DkdvKeyRows : DkdvQueryPart<Config> {
       }
   }
 
-  // Clears those of the consumer's keys and values that no row of the call sees and, with
-  // kHasLengths, the rows past the sequence's end.
+  // Clears those of the consumer's keys and values that no row of the call sees.
+  //
+  // kHasLengths: also the rows past the sequence's end.
   LSSAR_DEVICE void clear_unseen(const Work& work) const {
     if constexpr (Config::kHasLengths) {
       clear_keys(work, unseen_in_sequence<Config>(params));

@@ -122,7 +122,7 @@ struct DkdvItem {
   }
 };
 
-// Calls `process` with each work tile of this block. `ticket` is for kOrderedDq.
+// Calls `process` with each work tile of this block. With an ordered dq that is `ticket`.
 template <class Config, class Process>
 LSSAR_DEVICE void for_each_dkdv_work(const AttentionParams& params, u32 ticket,
                                      const Process& process) {

@@ -53,7 +53,7 @@ struct DqConsumer {
   RingCursor<Shape::kStages> released;  // next stage to release
   RingCursor<1> query_cursor;
 
-  // What follows is of the work tile.
+  // The members below belong to the work tile.
   typename Select<Config::kHasWindow, VisibleKeys, i64>::Type visible[2];
   i64 first_masked;  // tiles whose end is above this hide keys from some row of the warp
   int num_parts;     // see num_grad_parts; the same for all consumers
@@ -63,7 +63,7 @@ struct DqConsumer {
   VisibleKeys common;  // kHasWindow: keys that no row of the warp misses
   AlibiRows alibi;     // kHasAlibi
   //
-  // Laid out as emitted sources have it.
+  // Not formatted: lines break as in emitted sources.
   // clang-format off
   typename Select<Config::kHasLengths, UnseenInSequence, UnseenKeys>::Type unseen;   // kHasWindow: by all rows of the call
 
@@ -134,7 +134,7 @@ struct DqConsumer {
   // kHasWindow: waits for tile `tile`, the next one, and clears its keys and values that no row of
   // the call sees. All consumers call it, before their products with the tile start.
   //
-  // Laid out as emitted sources have it.
+  // Not formatted: lines break as in emitted sources.
   // clang-format off
   LSSAR_DEVICE void clear_unseen(int tile) const {
     const i64 first_key = i64{tile} * Shape::kBlockCols;
@@ -197,7 +197,7 @@ struct DqConsumer {
   }
 
   //
-  // Laid out as emitted sources have it.
+  // Not formatted: lines break as in emitted sources.
   // clang-format off
   LSSAR_DEVICE void weigh(Scores& s, Scores& d, int stage, int tile) const {
     const i64 first_key = i64{tile} * Shape::kBlockCols;

@@ -34,7 +34,8 @@ using HopperForwardRows =
 template <class Config>
 struct ConsumerRows : HopperForwardRows<Config> {
   //
-  // kHasWindow: the keys that no row of the warp misses. Laid out as emitted sources have it.
+  // kHasWindow: the keys that no row of the warp misses. Not formatted: lines break as in emitted
+  // sources.
   // clang-format off
   typename Select<Config::kHasWindow, VisibleKeys, i64>::Type first_masked;  // tiles whose end is above this may hide keys from some row of the warp
 
@@ -128,7 +129,7 @@ struct ForwardConsumer {
   float weight_factor[2];                    // kIsGeneral: GeneralRows::weigh
 
   //
-  // Laid out as emitted sources have it.
+  // Not formatted: lines break as in emitted sources.
   // clang-format off
   typename Select<Config::kHasLengths, UnseenInSequence, UnseenKeys>::Type unseen;  // kHasWindow: by all rows of the call
 
@@ -173,7 +174,7 @@ struct ForwardConsumer {
   // be NaN, and 0 times NaN is NaN. Their stage is the next one or, with kAfterKeys, the one after
   // it. All consumers call it, before their products with the values start.
   //
-  // Laid out as emitted sources have it.
+  // Not formatted: lines break as in emitted sources.
   // clang-format off
   template <bool kAfterKeys>
   LSSAR_DEVICE void clear_values(int tile) const {
@@ -198,7 +199,9 @@ struct ForwardConsumer {
     return stage;
   }
 
-  // Reads the norms of the stage's queries to `of`; with kQueriesInRegisters also the queries.
+  // Reads the norms of the stage's queries to `of`.
+  //
+  // With kQueriesInRegisters it reads the queries too.
   LSSAR_DEVICE void prepare_queries(Rows& of, int stage) {
     const int row0 = group * kWarpGroupRows + warp_group_thread() / kWarpThreads * kWarpRows;
     const auto tile = shared.queries(stage);
@@ -208,7 +211,7 @@ struct ForwardConsumer {
       of.finish_row(half, tile_row_inverse_norm<Config, Mma>(tile, row));
     }
     if constexpr (Config::kQueriesInRegisters) query_operand.load(tile, row0);
-    // Reads end before TMA overwrites the tile. With kStoresByTma, store_output has that fence.
+    // Reads end before TMA overwrites the tile. If TMA stores o, store_output has this fence.
     if constexpr (!Config::kStoresByTma) fence_async_shared();
     consumer_barrier(group);
     if constexpr (Config::kQueriesInRegisters) release_queries(stage);
@@ -252,7 +255,7 @@ struct ForwardConsumer {
     return norms;
   }
 
-  // kChangesScores: of tile `tile`.
+  // kChangesScores: applies the soft cap and ALiBi to the scores of tile `tile`.
   template <int kTiles>
   LSSAR_DEVICE void change_scores(Fragment<kTiles>& s, int tile) const {
     if constexpr (Config::kHasSoftCap) cap_scores<Config>(s);

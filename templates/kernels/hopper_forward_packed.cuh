@@ -1,6 +1,7 @@
-// Packed heads in the Hopper forward (kPackGqa): how queries reach a tile, and what rows without a
-// query hold. The rows of each consumer are a tile of tile/query_tiles.cuh with a TMA box of its
-// own. See hopper_forward.cuh.
+// Packed heads in the Hopper forward: how queries reach a tile, and what rows without a query hold.
+//
+// kPackGqa. The rows of each consumer are a tile of tile/query_tiles.cuh with a TMA box of its own.
+// See hopper_forward.cuh.
 #pragma once
 
 #include "templates/kernels/hopper_forward_work.cuh"
@@ -12,7 +13,7 @@
 namespace lssar_device {
 
 // Loads whole queries into each consumer's rows of the query tile in `stage`. The rows past them
-// keep what the consumer wrote there: zeros or, with kStoresByTma, their o.
+// keep what the consumer wrote there: zeros, or o if TMA stores it.
 template <class Config>
 LSSAR_DEVICE void load_packed_queries(const TmaParams& tma, const ForwardShared<Config>& shared,
                                       const ForwardWork<Config>& work, int stage, u32 full) {

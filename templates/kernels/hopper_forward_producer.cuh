@@ -112,7 +112,7 @@ struct ForwardProducer {
     }
   }
 
-  // Pass 2 of a block of value columns. With kOverlap, keys are kAhead = 1 tile ahead of values.
+  // Pass 2 of a block of value columns. Keys are kAhead tiles ahead of values.
   LSSAR_DEVICE void load_pass_two(const ForwardWork<Config>& work, int dv_block) {
     constexpr int kAhead = Config::kOverlap ? 1 : 0;
 #pragma unroll 1

@@ -26,14 +26,15 @@ struct ForwardSums {
   ForwardShared<Config> shared;
   int group;  // index among the consumers
   Columns o, y;
-  // Whether weights are added before they are rounded. For LSSAR's gradients, and where the largest
-  // weight is not 1, o of a row with few weights must be in proportion to these as rounded.
+  // Whether weights are added before they are rounded. LSSAR's gradients, and scores whose largest
+  // weight is not 1, need the sum of rounded weights: o of a row with few weights is then their
+  // mean.
   static constexpr bool kAddsUnrounded =
       Config::kIsGeneral ? Config::kIsExponential && Config::kSecondStage == 0
                          : !Config::kIsTraining;
   typename Select<kAddsUnrounded, LaneSums, typename Mma::RowSums>::Type zs, t;
   bool takes_remainders = false;  // kIsGeneral: what rounding drops is added, instead of weights
-  Operand weights;  // rounded, of a tile; without kWeightsInShared the operand of products
+  Operand weights;  // rounded, of a tile
   Operand slopes;   // kNeedsX: u^(p-1), the same for X
 
   LSSAR_DEVICE ForwardSums(ForwardShared<Config> s, int g) : shared(s), group(g) {

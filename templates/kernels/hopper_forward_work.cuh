@@ -20,7 +20,7 @@ struct ForwardWork {
 
   BlockPlace place;
   //
-  // Laid out as emitted sources have it.
+  // Not formatted: lines break as in emitted sources.
   // clang-format off
   i64 first_row;    // within the slice (tile/query_tiles.cuh)
   typename Select<Config::kHasWindow, VisitedTiles, int>::Type score_tiles;  // key tiles of pass 1

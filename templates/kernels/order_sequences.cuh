@@ -7,8 +7,8 @@
 //
 // If a length is negative, or rows lie outside the tensors, no launch has tiles. So nothing is
 // computed, and no memory outside is touched. More new keys than a sequence has keys count as a bad
-// length, too. So do, with rotary positions, more queries than keys: the first queries would stand
-// before position 0.
+// length, too. With rotary positions, more queries than keys are one as well, because the first
+// queries would stand before position 0.
 //
 // One block of kSequenceThreads threads. A thread has one bucket.
 #pragma once

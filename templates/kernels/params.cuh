@@ -82,9 +82,8 @@ struct SequenceLaunch {
 
 inline constexpr int kMaxSequenceLaunches = 12;
 
-// The argument of kernels with kHasLengths: sequences that have lengths of their own. Row 0 of
-// sequence b is row cu_seqlens[b] of tensors of batch 1. Without cu_seqlens it is row 0 of batch
-// entry b.
+// The argument for sequences that have lengths of their own. Row 0 of sequence b is
+// row cu_seqlens[b] of tensors of batch 1. Without cu_seqlens it is row 0 of batch entry b.
 struct SequencesParams {
   // The tensors and the workspace of all sequences. `batch` is their number, seq_q and seq_k are
   // the most rows that one may have.
@@ -128,7 +127,7 @@ struct TmaParams {
   AttentionParams attention;
 };
 
-// The argument of kernels with kHasLengths that have maps. The maps describe the tensors of all
+// The argument of kernels with maps, for such sequences. The maps describe the tensors of all
 // sequences, because the host does not know where each begins.
 struct SequencesTmaParams {
   TmaParams tma;  // its `attention` is not read

@@ -76,7 +76,7 @@ LSSAR_DEVICE void load_matrices_transposed(u32 (&matrices)[4], u32 row_address) 
                : "r"(row_address));
 }
 
-// The inverse of load_matrices (sm_90).
+// Writes four 8 x 8 matrices to rows in shared memory, as ldmatrix reads them (sm_90).
 LSSAR_DEVICE void store_matrices(u32 row_address, const u32 (&matrices)[4]) {
   asm volatile(
       "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(row_address),

@@ -14,7 +14,8 @@
 
 namespace lssar_device {
 
-// The argument has them in place of X, which only LSSAR's own kernels save.
+// ALiBi's slope of a head. Slopes are in the argument's field of X, which problems with ALiBi do
+// not save.
 template <class Config>
 LSSAR_DEVICE float alibi_slope(const AttentionParams& params, int head) {
   return static_cast<const float*>(params.saved_x)[head] * -Config::kScoreUnit;
@@ -62,7 +63,8 @@ struct AlibiRows {
   }
 };
 
-// Those of the lane's rows. A row without keys may have no head. REQUIRES: the rows are placed.
+// The AlibiRows of the lane's rows. A row without keys may have no head. REQUIRES: the rows are
+// placed.
 template <class Config, class Rows>
 LSSAR_DEVICE AlibiRows alibi_of_rows(const AttentionParams& params, const BlockPlace& place,
                                      const Rows& rows) {

@@ -49,7 +49,7 @@ LSSAR_DEVICE UnseenKeys unseen_keys(const AttentionParams& params) {
 // tile's first key is `first`. kThreads threads call it, and `thread` is the number of one. They
 // wait for one another before products read the tile.
 //
-// Laid out as emitted sources have it.
+// Not formatted: lines break as in emitted sources.
 // clang-format off
 template <class Config, int kThreads, class Tile>
 LSSAR_DEVICE void clear_unseen_rows(Tile tile, const typename Select<Config::kHasLengths, UnseenInSequence, UnseenKeys>::Type& unseen, i64 first, int row0,
@@ -74,7 +74,7 @@ LSSAR_DEVICE UnseenInSequence unseen_queries(const AttentionParams& params) {
   return {{0, 0}, static_cast<int>(seq_q<Config>(params))};
 }
 
-// kHasLengths: unseen_keys, and all keys past the sequence's end.
+// kHasLengths: the keys that no row of the call sees, and all keys past the sequence's end.
 template <class Config>
 LSSAR_DEVICE UnseenInSequence unseen_in_sequence(const AttentionParams& params) {
   UnseenInSequence unseen = {{0, 0}, static_cast<int>(seq_k<Config>(params))};

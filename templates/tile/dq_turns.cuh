@@ -1,4 +1,6 @@
-// The order in which key tiles add to the sums of dq, for dk/dv kernels with kOrderedDq.
+// The order in which key tiles add to the sums of dq.
+//
+// For dk/dv kernels with kOrderedDq.
 //
 // A warp adds to one part of dq of a query tile: the same rows and columns as the warp of that
 // number in every other block. A counter per part counts the key tiles that have added to it. Key
@@ -37,8 +39,8 @@ struct DqTurns {
     return of_slice(params, slice) + first_query / Config::kDkdvBlockCols * kWarps + warp;
   }
 
-  // Counters before those of the sequence after `rows_before` queries and `sequences` sequences
-  // (kHasLengths).
+  // kHasLengths: counters before those of the sequence after `rows_before` queries and `sequences`
+  // sequences.
   static LSSAR_DEVICE i64 before_sequence(i64 rows_before, int sequences, int heads) {
     return (rows_before / Config::kDkdvBlockCols + sequences) * kWarps * heads;
   }

@@ -14,7 +14,7 @@
 
 namespace lssar_device {
 
-// Where a row's constants have them, as RowConstants::pack_to lays them out.
+// Places in a row's constants, which RowConstants::pack_to lays out.
 inline constexpr int kEpsilonIdx = 5, kInverseEpsilonIdx = 7;
 inline constexpr int kGainIdx = 3, kGainDeltaIdx = 6;
 
@@ -76,8 +76,9 @@ struct EpsilonSum {
   }
 };
 
-// EpsilonSum::write if the sink needs epsilon without the factor c'_i / r_i, which gain does not
-// have yet either. `term` and `grad_scale` are the row's sink_terms.
+// As EpsilonSum::write, for a sink that needs epsilon without the factor c'_i / r_i. The row's
+// gains do not have this factor yet, so they get it here. `term` and `grad_scale` are the row's
+// sink_terms.
 template <class Config>
 LSSAR_DEVICE void write_epsilon_and_sink(float lane_sum, i64 visible, float* constants, float* term,
                                          const float* grad_scale) {

@@ -10,7 +10,7 @@
 //
 //   limits           the bits of the term that is added to products times score_scale
 //   slope            1 / r;  power: with root, see weight_base;  psi: N / r.  0: no gradient
-//   intercept        power: with root;  psi: 1 / z;  kFusesScale: a second score_scale
+//   intercept        power: with root;  psi: 1 / z;  fused: a second score_scale
 //   gain             c' / r, times p N root / m (power) or N / z (psi)
 //   inverse_epsilon  power: the origin of its weights;  psi: N
 #pragma once
@@ -49,7 +49,7 @@ LSSAR_DEVICE float general_prob_gradient(float activation, float d, const RowCon
 LSSAR_DEVICE float shift_of(const RowConstants& row) { return float_from_bits(row.limits); }
 
 // The argument of phi, from a product times score_scale and norms. It has the same bits as in
-// GeneralRows::activate.
+// the forward.
 template <class Config>
 LSSAR_DEVICE float shifted_score(float x, const RowConstants& row) {
   if constexpr (Config::kFusesScale) return fma(x, row.intercept, shift_of(row));

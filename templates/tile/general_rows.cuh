@@ -49,7 +49,7 @@ struct GeneralRows : LaneRows<Config> {
       Config::kScalesWeights || (Config::kIsExponential && !kKnowsSums);
 
   //
-  // Laid out as emitted sources have it.
+  // Not formatted: lines break as in emitted sources.
   // clang-format off
   typename Select<Config::kHasWindow, VisibleKeys, i64>::Type seen[2];           // kIsRange: keys of the range that the row sees
   //
@@ -61,7 +61,7 @@ struct GeneralRows : LaneRows<Config> {
   float lost[2];           // what roundings of `sum` dropped (Kahan's sum)
   float highest[2], lowest[2];  // activation, for the power
   float weight_sum[2];          // the same as `sum` of psi
-  float normalizer[2];          // r_i, where kKnowsSums
+  float normalizer[2];          // r_i, once it is known
   float m[2];                   // largest U
   WeightScale scale[2];         // the power's
   GradScale<Config> range[2];   // kScalesWeights
@@ -101,7 +101,7 @@ struct GeneralRows : LaneRows<Config> {
 
   LSSAR_DEVICE void finish_row(int half, float inverse_norm) {
     const bool has_keys = visible[half] != 0;
-    // With kFusesScale it multiplies infinities, and 0 would make them NaN.
+    // Fused scores may be infinite, and times 0 they would be NaN.
     constexpr float kNoScale = Config::kFusesScale ? 1.0f : 0.0f;
     score_scale[half] = has_keys ? Config::score_scale(length(half)) * inverse_norm : kNoScale;
     bias[half] = has_keys ? Config::score_bias(length(half)) : 0.0f;
@@ -153,9 +153,11 @@ struct GeneralRows : LaneRows<Config> {
     if (!warp_all(!is_large[0] && !is_large[1])) multiply_rows(s, first);
   }
 
-  // Products times scales (kFusesScale: products) -> activations. With kRaises the caller
-  // multiplies the sums so far by `factor`. Else the largest score stays. Activations of hidden
-  // keys are 0 only if kIsExponential.
+  // Scores -> activations. With kRaises the caller multiplies the sums so far by `factor`. Else the
+  // largest score stays.
+  //
+  // Scores are products times scales, or with kFusesScale products. Activations of hidden keys are
+  // 0 only if kIsExponential.
   template <bool kRaises, int kTiles>
   LSSAR_DEVICE void activate(Fragment<kTiles>& s, const TileMask& mask, float (&factor)[2]) {
     factor[0] = factor[1] = 1.0f;
@@ -279,8 +281,9 @@ struct GeneralRows : LaneRows<Config> {
       scale[half] = weight_scale<Config>(num_keys, normalizer[half], m[half], largest);
   }
 
-  // Products times scales -> weights, 0 for hidden keys. With kRescales the weighted sums so far
-  // are to be multiplied by `factor`.
+  // Products times scales -> weights, 0 for hidden keys.
+  //
+  // With kRescales the weighted sums so far are to be multiplied by `factor`.
   template <int kTiles>
   LSSAR_DEVICE void weigh(Fragment<kTiles>& s, const TileMask& mask, float (&factor)[2]) {
     activate<!kKnowsSums>(s, mask, factor);
@@ -333,8 +336,8 @@ struct GeneralRows : LaneRows<Config> {
         if (!has_few_keys<Config>(visible[e / 2])) s.at[n][e] = 0.0f;
   }
 
-  // Multiplies each row's weights by a power of two, so that none overflows; it only falls. The
-  // weighted sums so far are to be multiplied by `ratio`.
+  // Multiplies each row's weights by a power of two, so that none overflows. From tile to tile this
+  // power only falls. The caller multiplies the weighted sums so far by `ratio`.
   template <int kTiles>
   LSSAR_DEVICE void make_room(Fragment<kTiles>& s, float (&ratio)[2]) {
     float largest[2] = {0.0f, 0.0f}, by[2];
@@ -357,9 +360,10 @@ struct GeneralRows : LaneRows<Config> {
   }
 
   // Writes the lane's elements of o from column `first_col` on, and for training those of the saved
-  // o and the statistics. `o` is sum_j w_ij v_j, `weights` what kDivisorSum says of the weights as
-  // they were rounded, which a row of one key needs to give exactly its value. With kStoresByTma,
-  // o stays in `o` for the caller to store.
+  // o and the statistics. `o` is sum_j w_ij v_j. `weights` is the divisor's sum, of rounded
+  // weights, so that o of a row with one key is exactly this key's value.
+  //
+  // With kStoresByTma, o stays in `o` for the caller to store.
   template <int kTiles>
   LSSAR_DEVICE void write_columns(const AttentionParams& params, const BlockPlace& place,
                                   int first_col, Fragment<kTiles>& o, const float (&weights)[2]) {

@@ -1,8 +1,8 @@
 // AttentionParams::grad_q_sum, float32 sums of dq: [batch, heads, head_dim / 8, seq_q, 8].
 //
-// Eight columns of all queries of a head lie together. A warp adds eight columns of 16 queries (of
-// eight, if its lanes do it). So it touches one contiguous piece of memory instead of one per
-// query.
+// Eight columns of all queries of a head lie together. A warp adds eight columns of 16 queries by
+// TMA, or of eight queries by its lanes. So it touches one contiguous piece of memory instead of
+// one per query.
 #pragma once
 
 #include "templates/kernels/params.cuh"

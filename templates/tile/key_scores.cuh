@@ -10,7 +10,7 @@
 
 namespace lssar_device {
 
-// Row constants of a tile's queries in shared memory: the eight floats of each row side by side ...
+// Row constants of a tile's queries in shared memory: the eight floats of each row side by side.
 struct PackedConstants {
   static constexpr int kPitch = kRowConstantBytes;
 
@@ -21,11 +21,11 @@ struct PackedConstants {
   }
 };
 
-// ... or in two planes of four floats per row, so that the four columns of a quad lie on different
-// banks. The second plane has limits, epsilon, gain_delta and inverse_epsilon. A lane loads only
-// the words it uses, because every word costs the warp a pass, even though there are only four
-// different ones. kIsScaled: scale_rows has put gain_delta where the limits were, so that one load
-// brings it with epsilon.
+// Row constants of a tile's queries in two planes of four floats per row, so that the four columns
+// of a quad lie on different banks. The second plane has limits, epsilon, gain_delta and
+// inverse_epsilon. A lane loads only the words it uses, because every word costs the warp a pass,
+// even though there are only four different ones. kIsScaled: the scaler has put gain_delta where
+// the limits were, so that one load brings it with epsilon.
 template <int kQueries, bool kIsScaled>
 struct PlanarConstants {
   static constexpr int kPitch = kVectorBytes;

@@ -27,7 +27,7 @@ LSSAR_DEVICE float tile_row_inverse_norm(Tile tile, int row) {
 template <class Config>
 struct LaneRows {
   //
-  // Laid out as emitted sources have it.
+  // Not formatted: lines break as in emitted sources.
   // clang-format off
   i64 row[2];      // queries; no query if it is past the last one
   int head[2];     // kPackGqa: their heads

@@ -30,7 +30,7 @@ LSSAR_DEVICE void load_seen_tile(Tile tile, const typename Tile::Element* source
   }
 }
 
-// As load_floats: one number of each of kCount keys.
+// Loads one number of each of kCount keys.
 template <int kThreads, int kCount>
 LSSAR_DEVICE void load_seen_floats(u32 shared, const float* source, const VisibleKeys& seen,
                                    i64 first) {

@@ -10,7 +10,7 @@
 
 namespace lssar_device {
 
-// Loads one 16-byte vector of `kElems` elements, element by element.
+// Loads a vector of 16 bytes, element by element.
 template <class T>
 LSSAR_DEVICE void gather_vector(u32 (&vector)[4], const T* source, bool valid) {
   constexpr int kElemsPerWord = 4 / static_cast<int>(sizeof(T));

@@ -29,7 +29,8 @@ struct QueryRows {
     if constexpr (!Config::kPackGqa) return first + row;
     return row < count ? first + static_cast<u32>(row) / static_cast<u32>(group) : kNone;
   }
-  // The query after those of `rows` rows from `row` on. Above all queries if a row has none.
+  // The query after those of `rows` rows from `row` on. If one of these has no query, the result is
+  // above all queries.
   LSSAR_DEVICE i64 end_query(int row, int rows) const {
     if constexpr (!Config::kPackGqa) return first + row + rows;
     return query(row + rows - 1) + 1;
@@ -39,7 +40,7 @@ struct QueryRows {
   }
 };
 
-// How slices are cut into tiles, with kPackGqa.
+// kPackGqa: how slices are cut into tiles.
 template <class Config, int kRows>
 struct QueryTiles {
   i64 queries;  // per head
@@ -85,7 +86,7 @@ LSSAR_DEVICE int kv_head_of(const AttentionParams& params, const BlockPlace& pla
   return Config::kPackGqa ? place.head : place.head / (params.heads / params.kv_heads);
 }
 
-// Loads a tile's rows of q into shared memory, as load_tile does. kPackGqa.
+// kPackGqa: loads a tile's rows of q into shared memory, as load_tile does.
 template <class Config, int kThreads, class Tile>
 LSSAR_DEVICE void load_packed_queries(Tile tile, const AttentionParams& params, int batch,
                                       const QueryRows<Config>& rows) {

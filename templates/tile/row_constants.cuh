@@ -55,8 +55,9 @@ struct RowConstants {
 static_assert(sizeof(RowConstants) <= kRowConstantBytes, "two 16-byte vectors");
 
 // Weights in (0, 1] are multiplied by this before they are rounded. 2^15 keeps small weights normal
-// in fp16; bf16 and float have large enough exponents. With kScalesWeights weights may be larger
-// than 1 and have a GradScale instead.
+// in fp16; bf16 and float have large enough exponents.
+//
+// With kScalesWeights weights may be larger than 1 and have a GradScale instead.
 template <class Config>
 constexpr float kWeightRange = Config::kIsFp16 && !Config::kScalesWeights ? 32768.0f : 1.0f;
 

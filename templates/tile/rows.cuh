@@ -60,7 +60,7 @@ LSSAR_DEVICE bool has_few_keys(i64 visible) {
 
 // How many of the first `visible` keys are among the call's.
 //
-// kHasWindow: which of the keys `visible` are, counted from the call's first one.
+// kHasWindow: which of the keys in `visible` are, counted from the call's first key.
 template <class Config>
 LSSAR_DEVICE typename Select<Config::kHasWindow, VisibleKeys, i64>::Type keys_in_range(
     const AttentionParams& params,

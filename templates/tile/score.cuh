@@ -69,8 +69,8 @@ inline constexpr float kLinearLimit = 10.0f;
 // (row_evaluator).
 enum Evaluator {
   kFullSoftplus,    // for any lowest score
-  kShortSoftplus,   // if it is >= kShortLimit
-  kLinearSoftplus,  // if it is >= kLinearLimit
+  kShortSoftplus,   // if it is some bits: a short polynomial
+  kLinearSoftplus,  // if it is more: softplus(x) = x
 };
 
 // A score's activation as the evaluator computes it, and its full sigmoid, which every score needs.
@@ -169,9 +169,8 @@ LSSAR_DEVICE WeightScale weight_scale(float num_keys, float sum, float m, float 
   return {largest, num_keys / sum / m, 1.0f};
 }
 
-// Whether every score of the row that matters (u >= kCutWeight) is at least `limit`.
-//
-// And one fma can compute u without the distance from the largest activation.
+// Whether every score of the row that matters (u >= kCutWeight) is at least `limit`, and one fma
+// can compute u without the distance from the largest activation.
 template <class Config>
 LSSAR_DEVICE bool has_scores_above(const WeightScale& s, float limit) {
   constexpr float kMaxCancelling = 64.0f;

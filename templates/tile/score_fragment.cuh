@@ -21,7 +21,7 @@ LSSAR_DEVICE void scale_scores(Fragment<kTiles>& s, const float (&row_scale)[2],
 }
 
 // Makes the scores of keys that are not finite NaN. `norms` are NaN for those keys and 1 for the
-// others, as without kHasNorms.
+// others.
 template <int kTiles>
 LSSAR_DEVICE void spoil_scores(Fragment<kTiles>& s, u32 norms) {
   constexpr int kKeys = kTiles * kTileCols;
@@ -38,7 +38,7 @@ LSSAR_DEVICE void spoil_scores(Fragment<kTiles>& s, u32 norms) {
   scale_scores(s, no_scale, norms);
 }
 
-// mask_keys with a window.
+// Within windows: writes `value` over elements of keys that a row does not see.
 template <int kTiles>
 LSSAR_DEVICE void mask_window(Fragment<kTiles>& s, const VisibleKeys (&visible)[2], i64 first,
                               float value) {

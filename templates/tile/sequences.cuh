@@ -1,5 +1,6 @@
-// Sequences that have lengths of their own (kHasLengths): where their rows are, and which sequence
-// a block works on.
+// Sequences that have lengths of their own: where their rows are, and which one a block works on.
+//
+// kHasLengths.
 //
 // A launch has the blocks of all sequences, in the order of SequencesParams::order. The host knows
 // only how many blocks there may be at most, so the last ones may find that nothing is left.

@@ -1,6 +1,6 @@
 // The sink of a head: a logit t_h that adds exp(t_h) to the sum r_i and has no value. phi is an
-// exponential over a sum (kIsExponential), with the row's largest score taken out. The same score
-// is taken out of t_h, so the sink's term may be much larger than 1.
+// exponential over a sum, with the row's largest score taken out. The same score is taken out of
+// t_h, so the sink's term may be much larger than 1.
 //
 // kSinkNeedsEpsilon: the sink's gradient needs the pass of epsilon. Without a second stage epsilon
 // is delta. For the power without an offset it is 0.
@@ -21,8 +21,9 @@ LSSAR_DEVICE float sink_activation(float logit, float num_keys, float largest) {
   return exp2_approx(fma(logit - Config::sink_bias(num_keys), kLog2E, -largest));
 }
 
-// AttentionParams::sink_terms: plane 0 has what each row adds to its head's gradient. Plane 1, only
-// with kSinkNeedsEpsilon, has c'_i / r_i.
+// AttentionParams::sink_terms: plane 0 has what each row adds to its head's gradient.
+//
+// kSinkNeedsEpsilon: plane 1 has c'_i / r_i.
 template <class Config>
 LSSAR_DEVICE float* sink_terms_of(const AttentionParams& params, int plane, i64 row) {
   const i64 count = i64{params.batch} * params.heads * seq_q<Config>(params);

@@ -7,8 +7,8 @@
 namespace lssar {
 namespace {
 
-// The choice for the sample problem, with a window of so many keys on the left (-1: none), from one
-// record of its sizes.
+// The choice for the sample problem, with a window of this many keys on the left (-1: none), from
+// one record of its sizes.
 ScheduleChoice choose(const char* target, const Machine& machine, const TuningRecord& record,
                       int64_t window_left) {
   TuningTable table;

@@ -2,7 +2,6 @@
 // place of libc's (--wrap, see CMakeLists.txt), so the tests run the code that ships. fsync does
 // nothing in this program, because it makes thousands of folders.
 //
-//
 // Threads: every thread has its own plan. A thread without a plan gets libc's functions.
 #pragma once
 

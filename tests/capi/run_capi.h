@@ -1,6 +1,5 @@
 // Runs a problem through the C API from host vectors. Used by the golden and sweep tests.
 //
-//
 // Tensors are float32 and contiguous [batch, heads, length, dim] here. run_capi rounds them to the
 // problem's dtype, lays them out as requested, and checks that nothing outside of the outputs was
 // written. Threads: several may call run_capi with one context.

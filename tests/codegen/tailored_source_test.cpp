@@ -43,6 +43,21 @@ TEST(TailoredSource, KeepsTheFirstParagraphOfEachComment) {
     EXPECT_THAT(source, Not(HasSubstr(text)));
 }
 
+TEST(TailoredSource, DropsNamesOfConstantsThatDecidedABranchFromComments) {
+  const std::string source = tailored(
+      "// The file.\n\n// kIsOn: clears the first.\ntemplate <class Config>\nvoid used() {\n"
+      "  int a = 1;  // kIsOn: of the first\n  int b = 2;  // kIsOn\n"
+      "  // kRows: what is left.\n  if constexpr (Config::kIsOn) f(a, b, Config::kRows);\n"
+      "  // kIsOn: a is the first.\n  // kIsOn\n  f(a, b);\n}\n",
+      "void kernel() { used(); }",
+      "struct Config {\n  static constexpr bool kIsOn = true;\n  static constexpr int kRows = 3;\n"
+      "};\n");
+  EXPECT_THAT(source, HasSubstr("// Clears the first.\nvoid used() {\n"
+                                "  int a = 1;  // of the first\n  int b = 2;\n"
+                                "  // kRows: what is left.\n  f(a, b, Config::kRows);\n"
+                                "  // a is the first.\n  f(a, b);\n}\n"));
+}
+
 std::string tailored_kernels(const std::string& text, const std::string& entries,
                              const std::string& config = "struct Config {\n};\n") {
   return tailor_kernels({{"config", config}, {"file.cuh", text}}, entries, "kKept");

@@ -264,7 +264,7 @@ TEST(CpuCommand, InspectCountsTheInstructionsOfProducts) {
 }
 
 // Loops of products of pairs: two coordinates of `rows` queries and 64 keys, or two keys of as many
-// rows and 64 columns, in at most so many instructions, and nothing of them in memory.
+// rows and 64 columns, in at most this many instructions, and nothing of them in memory.
 void expect_pairs(const std::string& pass, int rows, int least_loops, int most_instructions) {
   const CommandRunner command;
   std::vector<std::string> arguments = {

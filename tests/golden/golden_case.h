@@ -1,7 +1,6 @@
 // The golden cases: inputs, and float64 results that were computed independently of this code. Used
 // by the tests of the reference, of the virtual device and of GPUs.
 //
-//
 // They are in tests/golden/data of the source tree. LSSAR_TEST_DATA names another folder with the
 // same cases and takes precedence (for a bundle that runs elsewhere).
 #pragma once

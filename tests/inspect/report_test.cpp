@@ -123,7 +123,7 @@ TEST(Report, ATableHasAProblemForEachOfItsBuckets) {
   EXPECT_THAT(none.status().message(), HasSubstr("no records"));
 }
 
-// The page of a table with so many candidates, all of them shown.
+// The page of a table with this many candidates, all of them shown.
 std::string page_of(size_t candidates) {
   TuningTable table;
   for (const TuningRecord& record : recorded_candidates(candidates)) table.add(record);

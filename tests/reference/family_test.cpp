@@ -30,8 +30,8 @@ double l2(const std::vector<double>& x) {
 
 class FamilyReference : public testing::TestWithParam<std::string> {};
 
-// The results are stored as float32, which is what they may be off by; a floor beside it where
-// gradients cancel.
+// Golden results are stored as float32, so the tolerance is the rounding of float32. Where
+// gradients cancel, an absolute tolerance is added.
 TEST_P(FamilyReference, IsTheGoldenResult) {
   const auto golden = load_golden_case(GetParam(), golden_family_folder());
   ASSERT_TRUE(golden.ok()) << golden.status().to_string();

@@ -1,99 +1,19 @@
 #include "virtual/async/bulk_reduce.h"
 
 #define LSSAR_SIMD plain
-#include "virtual/state/registers.h"
+#include "virtual/state/atomic_update.h"
 
 namespace lssar::vdev {
 namespace {
 
 using namespace plain;
+using namespace plain::updates;
 
-template <class T>
-constexpr bool kIsHalf = false;
-template <>
-constexpr bool kIsHalf<f16> = true;
-template <>
-constexpr bool kIsHalf<bf16> = true;
-
-template <class T>
-bool is_nan(T x) {
-  if constexpr (kIsHalf<T>) {
-    return is_nan(to_float(x));
-  } else {
-    return x != x;
-  }
-}
-
-struct Add {
-  template <class T>
-  static T apply(T old, T b) {
-    if constexpr (kIsHalf<T>) {
-      // Rounding twice equals rounding once, because a float has more than twice a half's digits.
-      return round_to<T>(to_float(old) + to_float(b));
-    } else {
-      return static_cast<T>(old + b);
-    }
-  }
+struct FloatAdd {
   static f32 apply(f32 old, f32 b) {
     const f32 sum = flush(flush(old) + flush(b));
-    return is_nan(sum) ? bits_to<f32>(kFloatNan) : sum;
+    return sum != sum ? bits_to<f32>(kFloatNan) : sum;
   }
-};
-
-// A number wins over NaN; -0 is less than +0.
-template <bool kWantSmaller>
-struct Extreme {
-  template <class T>
-  static T apply(T old, T b) {
-    if constexpr (kIsHalf<T>) {
-      if (is_nan(old)) return is_nan(b) ? T{kHalfNan} : b;
-      if (is_nan(b)) return old;
-      const f32 x = to_float(old), y = to_float(b);
-      const bool b_smaller = y < x || (y == x && (b.bits & 0x8000u) != 0);
-      return b_smaller == kWantSmaller ? b : old;
-    } else {
-      return (b < old) == kWantSmaller ? b : old;
-    }
-  }
-};
-struct Increment {  // wraps to 0 after b
-  static u32 apply(u32 old, u32 b) { return old >= b ? 0 : old + 1; }
-};
-struct Decrement {  // wraps to b below 0, and from above b
-  static u32 apply(u32 old, u32 b) { return old == 0 || old > b ? b : old - 1; }
-};
-struct And {
-  template <class T>
-  static T apply(T old, T b) {
-    return old & b;
-  }
-};
-struct Or {
-  template <class T>
-  static T apply(T old, T b) {
-    return old | b;
-  }
-};
-struct Xor {
-  template <class T>
-  static T apply(T old, T b) {
-    return old ^ b;
-  }
-};
-
-template <size_t kBytes>
-struct BitsOf;
-template <>
-struct BitsOf<2> {
-  using type = u16;
-};
-template <>
-struct BitsOf<4> {
-  using type = u32;
-};
-template <>
-struct BitsOf<8> {
-  using type = u64;
 };
 
 // Elements are aligned to their size. NOTE: elements, also halves, are updated one by one. Atomic
@@ -101,17 +21,10 @@ struct BitsOf<8> {
 // begin at an odd half.
 template <class F, class T>
 void reduce(u8* destination, const u8* source, u32 bytes) {
-  using Bits = typename BitsOf<sizeof(T)>::type;
   for (u32 i = 0; i < bytes; i += sizeof(T)) {
     T b;
     memcpy(&b, source + i, sizeof(T));
-    Bits* const target = reinterpret_cast<Bits*>(destination + i);
-    Bits old = __atomic_load_n(target, __ATOMIC_RELAXED);
-    Bits wanted;
-    do {
-      wanted = bits_to<Bits>(F::apply(bits_to<T>(old), b));
-    } while (!__atomic_compare_exchange_n(target, &old, wanted, true, __ATOMIC_RELAXED,
-                                          __ATOMIC_RELAXED));
+    update<F, T>(destination + i, b);
   }
 }
 
@@ -123,11 +36,11 @@ BulkReduce find_add(NumberType type) {
     case NumberType::kU64:
       return reduce<Add, u64>;
     case NumberType::kF16:
-      return reduce<Add, f16>;
+      return reduce<HalfAdd, f16>;
     case NumberType::kBf16:
-      return reduce<Add, bf16>;
+      return reduce<HalfAdd, bf16>;
     case NumberType::kF32:
-      return reduce<Add, f32>;
+      return reduce<FloatAdd, f32>;
     case NumberType::kF64:
       return reduce<Add, f64>;
     default:
@@ -135,7 +48,7 @@ BulkReduce find_add(NumberType type) {
   }
 }
 
-template <class F>
+template <class F, class HalfF>
 BulkReduce find_extreme(NumberType type) {
   switch (type) {
     case NumberType::kU32:
@@ -147,9 +60,9 @@ BulkReduce find_extreme(NumberType type) {
     case NumberType::kS64:
       return reduce<F, s64>;
     case NumberType::kF16:
-      return reduce<F, f16>;
+      return reduce<HalfF, f16>;
     case NumberType::kBf16:
-      return reduce<F, bf16>;
+      return reduce<HalfF, bf16>;
     default:
       return nullptr;
   }
@@ -177,9 +90,9 @@ BulkReduce bulk_reduce(BulkReduceOp op, NumberType type) {
     case BulkReduceOp::kAdd:
       return find_add(type);
     case BulkReduceOp::kMin:
-      return find_extreme<Extreme<true>>(type);
+      return find_extreme<Min, HalfMin>(type);
     case BulkReduceOp::kMax:
-      return find_extreme<Extreme<false>>(type);
+      return find_extreme<Max, HalfMax>(type);
     case BulkReduceOp::kInc:
       return type == NumberType::kU32 ? reduce<Increment, u32> : nullptr;
     case BulkReduceOp::kDec:

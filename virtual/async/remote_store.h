@@ -1,7 +1,6 @@
 // st.async and red.async: a lane sends values to the shared memory of a block of the cluster, and
 // they complete on an mbarrier there. Used by the rows of ops/bulk_ops.cpp. One thread at a time.
 //
-//
 // NOTE: PTX performs them in the generic proxy, so they need no fence.proxy.async.
 #pragma once
 

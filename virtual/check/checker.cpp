@@ -18,7 +18,7 @@
 namespace lssar::vdev {
 
 namespace {
-constexpr uint32_t kTimeReserve = 1u << 20;  // at least so many times for one cluster
+constexpr uint32_t kTimeReserve = 1u << 20;  // at least this many times for one cluster
 }  // namespace
 
 Checker::Checker(Cluster& cluster) : cluster_(cluster), global_(std::make_unique<GlobalShadow>()) {}

@@ -117,8 +117,8 @@ struct AddSat {
 struct SubSat {
   static s32 apply(s32 a, s32 b) { return saturate_s32(static_cast<s64>(a) - b); }
 };
-// Multiplies the low 24 bits of each factor, with the sign of Wide. Of the 48 bits of the product
-// 32 are kept.
+// Multiplies the low 24 bits of each factor, with the sign of Wide. 32 of the product's 48 bits are
+// kept.
 template <class Wide>
 inline Wide low24(u32 x) {
   return static_cast<Wide>(static_cast<u64>(x) << 40) >> 40;

@@ -1,7 +1,6 @@
 // The product of one wgmma for all warps of a group that have come. B is unpacked once for all of
 // them.
 //
-//
 // Layouts (lane = 4 g + t), as in mma.sync: accumulator 4 j + 2 r + p of a warp is row g + 8 r and
 // column 8 j + 2 t + p. Register r of A is rows g + 8 (r & 1) of the (r >> 1)-th 16 bytes of K,
 // with 4 bytes in lane t of a group. So 8 chunks of K-major shared memory, one per row, ARE a

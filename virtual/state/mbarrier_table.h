@@ -1,7 +1,6 @@
 // mbarrier objects of a cluster. Their state lives here, not in the shared memory they occupy. The
 // strict mode reports an ordinary write to that memory.
 //
-//
 // A phase completes when all the arrivals that the barrier was initialised with have come, and as
 // many bytes have arrived as were expected. See PTX ISA, "Phase of the mbarrier object".
 #pragma once

@@ -12,7 +12,7 @@ inline constexpr uint32_t kChunkBytes = 16;      // of shared memory: a swizzle 
 inline constexpr uint32_t kMatrixRowBytes = 16;  // of the 8x8 matrices of ldmatrix and mma
 inline constexpr uint32_t kSectorBytes = 32;     // of global memory
 
-// At most so many asynchronous operations of a kind are in flight, so that a kernel that never
+// At most this many asynchronous operations of a kind are in flight, so that a kernel that never
 // waits does not fill the memory.
 inline constexpr uint32_t kMostInFlight = 4096;
 

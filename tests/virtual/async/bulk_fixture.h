@@ -45,7 +45,7 @@ class BulkDevice {
   Status run_map(const std::string& text, const TensorMap& map,
                  const std::vector<int32_t>& coordinates, const BulkPointers& pointers,
                  uint32_t cluster = 1);
-  // A cluster with so many blocks.
+  // A cluster with this many blocks.
   Status run_cluster(const std::string& text, uint32_t blocks, const BulkPointers& pointers) {
     return run_map(text, {}, {}, pointers, blocks);
   }

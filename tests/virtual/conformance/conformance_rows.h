@@ -1,7 +1,6 @@
 // The rows of the opcode table, for a test of the tests: which rows a test's kernels use, and the
 // same table with one row that does nothing.
 //
-//
 // In programs that link this the linker wraps decode_kernel (CMakeLists.txt); the device knows
 // nothing of it. Not thread-safe: call it before a test runs.
 #pragma once

@@ -123,7 +123,7 @@ TEST_F(HopperWindowCounters, OnlyTilesWithAVisiblePairAreMultipliedInTheBackward
   EXPECT_EQ(flop_of("lssar_backward_dq"), tiles_ * kTileFlop * 3 + kTileFlop);
 }
 
-// Chunks begin at rows 0, 96, 192, 288 and 384. Of the seven query tiles five have such a row, at
+// Chunks begin at rows 0, 96, 192, 288 and 384. Five of the seven query tiles have such a row, at
 // their beginning or within, and visit seven of all eleven tiles. Without a divisor these show the
 // rounding of single weights, so both products of these tiles are done twice.
 TEST_F(HopperWindowCounters, WeightsOfFewKeysAreMultipliedInTwoParts) {

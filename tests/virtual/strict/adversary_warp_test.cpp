@@ -1,5 +1,5 @@
-// Lanes that synchronise apart, and a warp that acts as one: what is right gives no report (see
-// adversary_correct_test.cpp), and each has bugs that look like it.
+// Lanes that synchronise apart, and a warp that acts as one: correct forms give no report (see
+// adversary_correct_test.cpp), and here are bugs that look like them.
 #include <gtest/gtest.h>
 
 #include "tests/virtual/strict/adversary.h"

@@ -100,8 +100,8 @@ TEST(ReportOrderTest, AFaultComesAfterTheReportsOfTheBlocksBeforeIt) {
   EXPECT_NE(fault, std::string::npos) << outcome.reports;
 }
 
-// Which blocks a race between blocks is found in is up to the threads, and so is not said. Here the
-// first pair of instructions races in the last blocks only.
+// Threads decide in which blocks a race between blocks is found, so the report names no block. Here
+// the first pair of instructions races in the last blocks only.
 TEST(ReportOrderTest, RacesBetweenBlocksComeLastInTheOrderOfTheirInstructions) {
   const std::string store = fmt::format("st.global.u32 [%q+{}]", 4 * kBlocks);
   const std::string other = fmt::format("st.global.u32 [%q+{}]", 4 * kBlocks + 4);
