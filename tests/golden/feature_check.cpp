@@ -117,9 +117,9 @@ lssar_problem to_c(const FeatureCase& c) {
                               : LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD;
   lssar_problem problem = to_c(c.problem, passes, c.alignment);
   problem.varlen = c.lengths == LengthsGiven::kInCall ? 1 : 0;
-  if (c.lengths != LengthsGiven::kInProblem) return problem;
-  problem.seq_q = c.calls[0].first.most();
-  problem.seq_k = c.calls[0].second.most();
+  const bool is_fixed = c.lengths == LengthsGiven::kInProblem;
+  if (is_fixed || c.device.has_few_queries()) problem.seq_q = c.calls[0].first.most();
+  if (is_fixed) problem.seq_k = c.calls[0].second.most();
   return problem;
 }
 
