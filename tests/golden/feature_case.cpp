@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <string_view>
 
 #include "score/score_text.h"
 
@@ -25,12 +26,14 @@ struct LengthsKind {
   LengthsGiven given;
 };
 constexpr LengthsKind kLengthsKinds[] = {
-    {"packed", LengthsGiven::kInCall},  // cu_seqlens
-    {"roomy", LengthsGiven::kInCall},   // cu_seqlens, and seqused leaves out the ends
-    {"padded", LengthsGiven::kInCall},  // seqused alone
-    {"cache", LengthsGiven::kInCall},   // packed queries, padded keys
-    {"batch", LengthsGiven::kInSizes}, {"fixed", LengthsGiven::kInProblem},
+    {"packed", LengthsGiven::kInCall},    // cu_seqlens
+    {"roomy", LengthsGiven::kInCall},     // cu_seqlens, and seqused leaves out the ends
+    {"padded", LengthsGiven::kInCall},    // seqused alone
+    {"cache", LengthsGiven::kInCall},     // packed queries, padded keys
+    {"appended", LengthsGiven::kInCall},  // the same, with new keys
+    {"batch", LengthsGiven::kInSizes},   {"fixed", LengthsGiven::kInProblem},
 };
+constexpr std::string_view kAppended = "appended";
 
 // What computes a call: also the kernels that a row is about. Where Hopper's refuse something,
 // sm_90a has portable ones, which are the same at every target; those of sm_80 stand for them.
@@ -196,7 +199,7 @@ std::pair<Side, Side> sequences_call(const std::string& kind, int number, bool i
   Both lengths = (has_few_queries ? kFew : kLengths)[number % std::size(kLengths)];
   if (kind == "cache" && !has_few_queries) lengths = {{1, 2, 0, 5}, {131, 64, 65, 0}};
   lengths.k = with_positions(lengths.k, lengths.q, is_rotary);
-  if (kind == "cache") {
+  if (kind == "cache" || kind == kAppended) {
     const int32_t room = *std::max_element(lengths.k.begin(), lengths.k.end());
     return {rows_of(lengths.q, true), rows_of(lengths.k, false, Lengths(lengths.k.size(), room))};
   }
@@ -273,10 +276,13 @@ bool allows_hopper(const FactorRow& row) {
 
 bool allows_kernels(const FactorRow& row) {
   const FeatureDevice* device = chosen(row, kDeviceFeature, kDevices);
+  const bool is_hopper = device != nullptr && device->kernels == FeatureKernels::kHopper;
+  if (is_hopper && !allows_hopper(row)) return false;
+  const LengthsKind* lengths = chosen(row, kLengthsFeature, kLengthsKinds);
+  const bool appends = lengths != nullptr && lengths->name == kAppended;
   const NamedPass* pass = chosen(row, kPassFeature, kPasses);
-  if (device == nullptr) return true;
-  if (device->kernels == FeatureKernels::kHopper) return allows_hopper(row);
-  return !device->has_few_queries() || pass == nullptr || pass->pass == Pass::kForward;
+  const bool is_forward = pass == nullptr || pass->pass == Pass::kForward;
+  return is_forward || !(appends || (device != nullptr && device->has_few_queries()));
 }
 
 // The keys of a few queries are divided into more chunks than by default.
@@ -332,6 +338,7 @@ FeatureCase feature_case(const FactorRow& row, int number) {
   FeatureCase c;
   c.problem = problem_of(row);
   c.lengths = kind.given;
+  c.appends = kind.name == kAppended;
   c.device = kDevices[row[kDeviceFeature]];
   const bool is_rotary = c.problem.rotary_dim != 0, is_few = c.device.has_few_queries();
   c.calls = kind.given == LengthsGiven::kInCall

@@ -75,6 +75,7 @@ struct FeatureDevice {
 struct FeatureCase {
   Problem problem;  // varlen is false here: as of each sequence alone
   LengthsGiven lengths;
+  bool appends = false;  // the last keys of each sequence are new, and the call writes them
   std::vector<std::pair<Side, Side>> calls;  // queries and keys
   FeatureDevice device;
   Pass pass;

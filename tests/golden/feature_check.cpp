@@ -101,6 +101,11 @@ void check_call(lssar_context* context, const FeatureCase& c, const lssar_plan* 
   ASSERT_TRUE(done.ok()) << done.to_string();
   const std::vector<ReferenceOutputs> expected = references_of(c, memory);
   expect_sequences(c, OutputTensor::kO, expected, memory.o.download());
+  if (c.appends) {
+    for (const Status& held :
+         {memory.k.check_holds(memory.keys()), memory.v.check_holds(memory.values())})
+      EXPECT_TRUE(held.ok()) << held.to_string();
+  }
   if (c.pass == Pass::kForward) return;
   if (c.problem.dtype != DType::kFp32) expect_saved_o(c, queries, expected, memory);
   if (c.pass != Pass::kBackward) return;
