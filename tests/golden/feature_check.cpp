@@ -80,6 +80,7 @@ void expect_grad_sink(const FeatureCase& c, const std::vector<ReferenceOutputs>&
     for (size_t head = 0; head < sum.dsink.size(); ++head) sum.dsink[head] += one.dsink[head];
     sum.floor_norm_dsink += one.floor_norm_dsink;
     sum.row_norm_dsink = std::hypot(sum.row_norm_dsink, one.row_norm_dsink);
+    sum.rotation_error_dsink = std::hypot(sum.rotation_error_dsink, one.rotation_error_dsink);
   }
   expect_close(c.problem, OutputTensor::kDsink, sum, *actual);
 }
