@@ -286,6 +286,9 @@ lssar_status lssar_plan_create(lssar_context* context, const lssar_problem* prob
       LSSAR_ASSIGN_OR_RETURN(made->tune, lssar::capi::tune_request(made->request.tune));
       made->tune->determinism = made->request.determinism;
       LSSAR_RETURN_IF_ERROR(lssar::capi::check_lengths_of(*made->tune, made->request));
+      // With the caller's own schedule there is nothing to search.
+      if (made->request.schedule_json.empty())
+        LSSAR_RETURN_IF_ERROR(lssar::capi::check_lengths_suit_plan(*made->tune, made->request));
       made->request.tune = nullptr;
     }
     LSSAR_ASSIGN_OR_RETURN(made->created, lssar::make_version(*made->state, made->request));
@@ -301,7 +304,6 @@ lssar_status lssar_plan_prepare(lssar_plan* plan) noexcept {
   bool is_done = true;
   const lssar_status status = guarded([&]() -> Status {
     LSSAR_RETURN_IF_ERROR(require(plan, "plan"));
-    // With the caller's own schedule there is nothing to search.
     if (!plan->tune || !plan->request.schedule_json.empty()) {
       return plan->now().plan->prepare();
     }

@@ -214,6 +214,19 @@ Status check_lengths_of(const TuneRequest& request, const PlanRequest& problem) 
   return {};
 }
 
+Status check_lengths_suit_plan(const TuneRequest& request, const PlanRequest& problem) {
+  if (request.lengths.empty() || problem.problem.seq_q != 0) return {};
+  const int64_t most = sizes_of_call(request.lengths, 1, 1).seq_q;
+  if (most > kMostFewQueries) return {};
+  const std::string allowed = most == kMostFewQueries
+                                  ? fmt::format("is {}", most)
+                                  : fmt::format("are {} to {}", most, kMostFewQueries);
+  return invalid_argument(fmt::format(
+      "seq_q = 0: allowed in a plan that tunes with at most {} queries in tune_options.lengths_q "
+      "{}, because schedules for few queries serve only plans that state seq_q",
+      most, allowed));
+}
+
 Result<bool> tune_problems(ContextState& context, const std::vector<PlanRequest>& problems,
                            const TuneRequest& request) {
   LSSAR_ASSIGN_OR_RETURN(TuneOptions options, tune_options(context, request));

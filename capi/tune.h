@@ -56,6 +56,11 @@ Result<TuneRequest> tune_request(const lssar_tune_options* options);
 // kInvalidArgument names the field.
 Status check_lengths_of(const TuneRequest& request, const PlanRequest& problem);
 
+// Whether a plan for the problem takes what a search with the request's lengths finds.
+// kInvalidArgument: it is for any number of queries, and the lengths have few.
+// REQUIRES: check_lengths_of(request, problem).ok().
+Status check_lengths_suit_plan(const TuneRequest& request, const PlanRequest& problem);
+
 // Tunes every pass of every request, in order. Continues after an error and returns the first one.
 // The value is false if the callback cancelled. REQUIRES: check_lengths_of(request, each).ok().
 Result<bool> tune_problems(ContextState& context, const std::vector<PlanRequest>& problems,

@@ -331,6 +331,7 @@ Status add_rotation_loss(const Problem& problem, const Sizes& sizes, ReferenceIn
   add(exact.ideal_error_dq, distance(exact.dq, rounded.dq));
   add(exact.ideal_error_dk, distance(exact.dk, rounded.dk));
   add(exact.ideal_error_dv, distance(exact.dv, rounded.dv));
+  exact.rotation_error_dsink = distance(exact.dsink, rounded.dsink);
   return {};
 }
 

@@ -39,6 +39,7 @@ struct ReferenceOutputs {
   // docs/accuracy.md says that it must. For score functions other than LSSA and LSSAR only what the
   // rounding of rotated q and k does counts.
   double ideal_error_o = 0, ideal_error_dq = 0, ideal_error_dk = 0, ideal_error_dv = 0;
+  double rotation_error_dsink = 0;  // what that rounding does to dsink
 };
 
 // Errors: those of validate(problem); kInvalidArgument if the sizes of the inputs do not fit the

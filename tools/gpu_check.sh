@@ -386,13 +386,31 @@ fi
 small_cases='--seq 70 --seq-k 90 --heads 2 --kv-heads 1 --head-dim 64
 --seq 70 --head-dim 128 --no-causal --dtype fp16 --p 3
 --seq 33 --head-dim 32 --dtype fp32
---seq 70 --head-dim 64 --p 0'
+--seq 70 --head-dim 64 --p 0
+--lengths 5,0,70,33:40 --heads 2 --kv-heads 1 --head-dim 64 --window 20,0 --rotary-dim 32
+--lengths 1:700,2:90,0:5 --heads 4 --kv-heads 1 --head-dim 64'
 small_backward_cases='--seq 70 --head-dim 64 --schedule {"dq_mode":"atomic"}
 --seq 70 --head-dim 64 --schedule {"dq_mode":"ordered"}
 --seq 140 --head-dim 128 --schedule {"dq_mode":"ordered"}'
 
 grid() {
   printf '%s\n' "$small_cases"
+  # Sequences, windows, rotary positions, the same bits in every batch, few queries.
+  cat <<'END'
+--lengths 5,0,300,33 --heads 4 --kv-heads 2 --head-dim 128
+--lengths 5:7,130,1:97,12:40 --head-dim 64 --dtype fp16 --window 40,0 --window-sinks 3
+--lengths 33,70,12:90 --head-dim 64 --dtype fp32 --rotary-dim 48 --prefix 10
+--lengths 70,3:90 --head-dim 64 --no-causal --rotary-dim 32 --rotary-interleaved --chunk 50
+--lengths 1:700,1:5000,2:90 --heads 8 --kv-heads 1 --head-dim 64
+--lengths 1:700,3:600 --head-dim 128 --rotary-dim 128
+--lengths 40,1:97 --head-dim 64 --invariant
+--seq 300 --head-dim 64 --window 100,0 --window-sinks 4
+--seq 300 --head-dim 128 --no-causal --window 50,20 --prefix 10
+--seq 200 --head-dim 64 --chunk 64 --rotary-dim 64
+--seq 150 --head-dim 128 --invariant
+--seq 120 --head-dim 64 --score softmax,soft_cap=5,alibi=per_head
+--seq 1 --seq-k 1000 --head-dim 64 --rotary-dim 64 --window 300,0
+END
   for dim in 32 64 96 128 192 256; do
     for dtype in bf16 fp16 fp32; do
       printf -- '--head-dim %s --dtype %s --seq 200\n' $dim $dtype

@@ -61,7 +61,8 @@ void add(const Problem& problem, const Place& place, ReferenceOutputs one, bool 
        {&ReferenceOutputs::floor_norm_dq, &ReferenceOutputs::floor_norm_dk,
         &ReferenceOutputs::floor_norm_dsink, &ReferenceOutputs::row_norm_dsink,
         &ReferenceOutputs::ideal_error_o, &ReferenceOutputs::ideal_error_dq,
-        &ReferenceOutputs::ideal_error_dk, &ReferenceOutputs::ideal_error_dv}) {
+        &ReferenceOutputs::ideal_error_dk, &ReferenceOutputs::ideal_error_dv,
+        &ReferenceOutputs::rotation_error_dsink}) {
     // NOTE: not hypot: it alone would make the library need glibc 2.35.
     all.*norm = std::sqrt(all.*norm * all.*norm + one.*norm * one.*norm);
   }

@@ -350,7 +350,8 @@ typedef struct lssar_plan_options {
   int32_t tuning;                 /* lssar_tuning */
   int32_t determinism;            /* lssar_determinism */
   const lssar_tune_options* tune; /* of LSSAR_TUNING_TUNE (its determinism is the plan's), with the
-                                     lengths of calls' sequences; NULL: every default */
+                                     lengths of calls' sequences; NULL: every default. Where these
+                                     have at most 16 queries each, the problem must state seq_q */
 } lssar_plan_options;
 
 /* Checks the problem and chooses schedules. `options` may be NULL. *plan is NULL on failure.

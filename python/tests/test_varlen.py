@@ -116,6 +116,30 @@ class Sequences(unittest.TestCase):
             self.assertTrue((x[cu_k[1:][cu_k.diff() > 0].long() - 1] == 0).all())
         self.assertTrue(o.isfinite().all())
 
+    def test_a_padded_batch_needs_no_packing(self):
+        lengths, room = (20, 0, 7), 24
+        generator = torch.Generator().manual_seed(4)
+        shapes = ((3, room, heads, 16) for heads in (4, 2, 2))
+        tensors = [torch.randn(shape, generator=generator).requires_grad_() for shape in shapes]
+        begins = torch.arange(4, dtype=torch.int32) * room
+        used = torch.tensor(lengths, dtype=torch.int32)
+
+        def padded(*tensors):
+            rows = (x.flatten(0, 1) for x in tensors)
+            options = {"causal": True, "seqused_q": used, "seqused_k": used}
+            o = lssar.varlen_attention(*rows, begins, begins, room, room, **options)
+            return o.unflatten(0, (3, room))
+
+        results = with_gradients(padded, *tensors)
+        is_used = torch.arange(room) < used[:, None]
+        wide = [x.detach().double()[is_used].requires_grad_() for x in tensors]
+        o = one_by_one(*wide, cumulative(lengths), cumulative(lengths), causal=True)
+        grad_o = random_grad(results[0])[is_used].double()
+        wanted = (o.detach(), *torch.autograd.grad(o, wide, grad_o))
+        self.assert_close([x[is_used] for x in results], wanted, torch.float32)
+        for x in results:
+            self.assertTrue((x[~is_used] == 0).all())
+
     def test_sinks_of_any_stride(self):
         q, k, v, *cu = packed_inputs()
         options = {"causal": True, "score": "softmax,sink=per_head", "p": 0}

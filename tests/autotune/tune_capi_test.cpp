@@ -107,7 +107,8 @@ TEST_F(TuneCapi, ProblemsOfSequencesAreTuned) {
 }
 
 // Those of the options, which are copied when a plan is made. They have few queries each, so that
-// candidates divide keys, and a plan for such calls finds the winner.
+// candidates divide keys. The winner is that of plans that state so few: the one that tunes, and
+// later ones.
 TEST_F(TuneCapi, LengthsOfSequencesMayBeGiven) {
   open_context();
   problem_.varlen = 1;
@@ -127,19 +128,32 @@ TEST_F(TuneCapi, LengthsOfSequencesMayBeGiven) {
     const lssar_problem* const problems[] = {&problem_};
     EXPECT_EQ(lssar_tune(context_, problems, 1, &options_), LSSAR_STATUS_CANCELLED);
     options_.callback = nullptr;
+    EXPECT_EQ(lssar_plan_create(context_, &problem_, &plan_options, &plan),
+              LSSAR_STATUS_INVALID_ARGUMENT);
+    EXPECT_STREQ(lssar_last_error_detail(),
+                 "seq_q = 0: allowed in a plan that tunes with at most 2 queries in "
+                 "tune_options.lengths_q are 2 to 16, because schedules for few queries serve only "
+                 "plans that state seq_q");
+    problem_.seq_q = 2;
     ASSERT_EQ(lssar_plan_create(context_, &problem_, &plan_options, &plan), LSSAR_STATUS_OK)
         << lssar_last_error_detail();
   }
   EXPECT_EQ(lssar_plan_prepare(plan), LSSAR_STATUS_OK) << lssar_last_error_detail();
+  lssar_schedule_info info = {};
+  info.struct_size = sizeof(info);
+  ASSERT_EQ(lssar_plan_get_schedule(plan, LSSAR_PASS_FORWARD, &info), LSSAR_STATUS_OK);
+  EXPECT_EQ(info.origin, LSSAR_ORIGIN_PREDICTED) << info.reason;
+  EXPECT_EQ(std::string(info.schedule_json).find(R"("split_keys":0)"), std::string::npos)
+      << info.schedule_json;
   lssar_plan_destroy(plan);
   std::ifstream file(table_);
   const std::string records((std::istreambuf_iterator<char>(file)), {});
   EXPECT_NE(records.find(R"("lengths":{"k":[700,90,5],"q":[1,2,0]})"), std::string::npos);
   EXPECT_NE(records.find(R"("split_keys":512)"), std::string::npos);
-  EXPECT_EQ(origin(), LSSAR_ORIGIN_DEFAULT);  // of a plan for any number of queries
-  problem_.seq_q = 2;
   problem_.seq_k = 700;
   EXPECT_EQ(origin(), LSSAR_ORIGIN_PREDICTED);
+  problem_.seq_q = 0;
+  EXPECT_EQ(origin(), LSSAR_ORIGIN_DEFAULT);  // of a plan for any number of queries
 }
 
 TEST_F(TuneCapi, APlanThatTunesIsFoundByLaterOnes) {

@@ -169,7 +169,7 @@ TEST_F(GpuCheck, WritesOneFileOfEverything) {
   EXPECT_EQ(json["tests"].size(), 9u);       // a program, and eight shards of one
   EXPECT_EQ(json["golden"].size(), 8u);      // shards
   EXPECT_EQ(json["schedules"].size(), 24u);  // shards
-  EXPECT_EQ(json["sanitizer"].size(), 44u);  // four tools; four cases of each pass, three of one
+  EXPECT_EQ(json["sanitizer"].size(), 60u);  // four tools; six cases of each pass, three of one
   EXPECT_EQ(json["python"][0]["result"], "passed");
   EXPECT_EQ(json["python"][1]["result"], "not here");
   EXPECT_EQ(json["python"][1]["log"], "not here: no jax");

@@ -41,6 +41,12 @@ TEST(CpuDecode, EveryLengthAndGroup) {
   check_forward(decode_problem(), sizes_with(2, 4, 2, 2, 77), InputKind::kGauss, run);
 }
 
+TEST(CpuDecode, AMillionKeys) {
+  LSSAR_NEEDS_CPU_KERNELS();
+  const Problem problem = forward_problem(DType::kBf16, 8, 8, 15, true);
+  check_forward(problem, sizes_with(1, 2, 1, 1, int64_t{1} << 20), InputKind::kGauss);
+}
+
 // Its statistics are those of many queries, but for rounding. A row that is one of many, and the
 // same row alone: query 99 of 100 sees all keys.
 TEST(CpuDecode, AgreesWithTheRowOfMany) {

@@ -152,6 +152,32 @@ TEST_F(TuneLengthsErrors, OfAnotherProblem) {
                "tune_options.lengths_q: given; allowed is NULL with varlen = 0");
 }
 
+// A search for few queries finds what a plan for any number of them does not take.
+TEST_F(TuneLengthsErrors, FewQueriesForAPlanOfAnyNumber) {
+  lssar_plan_options plan_options = {};
+  plan_options.struct_size = sizeof(plan_options);
+  plan_options.tuning = LSSAR_TUNING_TUNE;
+  plan_options.tune = &options_;
+  const auto create = [&] {
+    lssar_plan* plan = nullptr;
+    const auto status = lssar_plan_create(context_.get(), &problem_, &plan_options, &plan);
+    lssar_plan_destroy(plan);
+    return status;
+  };
+  q_[1] = 16;
+  EXPECT_FAILS(create(), INVALID_ARGUMENT,
+               "seq_q = 0: allowed in a plan that tunes with at most 16 queries in "
+               "tune_options.lengths_q is 16, because");
+  q_[1] = 17;
+  EXPECT_EQ(create(), LSSAR_STATUS_OK);
+  q_[1] = 16;
+  problem_.seq_q = 16;
+  EXPECT_EQ(create(), LSSAR_STATUS_OK);
+  problem_.seq_q = 0;
+  plan_options.schedule_json = "{}";  // nothing is searched
+  EXPECT_EQ(create(), LSSAR_STATUS_OK);
+}
+
 // Callers of before there were lengths have a shorter struct. What lies behind it is not read.
 TEST_F(TuneLengthsErrors, AnOlderStructHasNone) {
   options_.struct_size = offsetof(lssar_tune_options, lengths_q);

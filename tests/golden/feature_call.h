@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <vector>
@@ -64,6 +65,21 @@ class SequenceTensor {
     return sequences;
   }
 
+  // An error unless it has these, and NaN everywhere else.
+  Status check_holds(const PerSequence& sequences) const {
+    LSSAR_ASSIGN_OR_RETURN(const std::vector<float> all, tensor_.download());
+    std::vector<float> expected(all.size(), std::numeric_limits<float>::quiet_NaN());
+    each_row([&](int64_t b, int64_t in_sequence, int64_t in_tensor) {
+      std::copy_n(sequences[b].begin() + in_sequence, shape_.dim, expected.begin() + in_tensor);
+    });
+    expected = unpack(dtype_, pack(dtype_, expected));
+    for (size_t i = 0; i < all.size(); ++i)
+      if (all[i] != expected[i] && !(std::isnan(all[i]) && std::isnan(expected[i])))
+        return internal_error(
+            fmt::format("{}[{}] = {}: must be {}", name_, i, all[i], expected[i]));
+    return {};
+  }
+
   lssar_tensor ref() const { return tensor_.ref(); }
 
  private:
@@ -102,6 +118,7 @@ class FeatureCall {
       : case_(c),
         queries_(queries),
         keys_(keys),
+        added_(c.appends ? added_to(keys) : Side{}),
         q(context, "q", c, queries, c.problem.heads, c.problem.head_dim),
         k(context, "k", c, keys, c.problem.kv_heads, c.problem.head_dim),
         v(context, "v", c, keys, c.problem.kv_heads, c.problem.head_dim_v),
@@ -110,6 +127,8 @@ class FeatureCall {
         grad_q(context, "grad_q", c, queries, c.problem.heads, c.problem.head_dim),
         grad_k(context, "grad_k", c, keys, c.problem.kv_heads, c.problem.head_dim),
         grad_v(context, "grad_v", c, keys, c.problem.kv_heads, c.problem.head_dim_v),
+        k_new(context, "k_new", c, added_, c.problem.kv_heads, c.problem.head_dim),
+        v_new(context, "v_new", c, added_, c.problem.kv_heads, c.problem.head_dim_v),
         saved_o(context),
         grad_sink(context),
         saved_stats_(context),
@@ -121,6 +140,7 @@ class FeatureCall {
         workspace_(context),
         cu_q_(context),
         cu_k_(context),
+        cu_new_(context),
         used_q_(context),
         used_k_(context) {
     for (int64_t b = 0; b < queries.count(); ++b)
@@ -135,12 +155,17 @@ class FeatureCall {
   const std::vector<float>& sink() const { return inputs[0].sink; }
   const std::vector<float>& slopes() const { return inputs[0].alibi_slopes; }
 
+  // What k and v hold, or with new ones after the call.
+  PerSequence keys() const { return seen_of(&RandomInputs::k, case_.problem.head_dim); }
+  PerSequence values() const { return seen_of(&RandomInputs::v, case_.problem.head_dim_v); }
+
   Status set_up(const lssar_plan* plan) {
-    for (SequenceTensor* tensor : {&o, &grad_q, &grad_k, &grad_v, &q, &k, &v, &grad_o})
+    for (SequenceTensor* tensor :
+         {&o, &grad_q, &grad_k, &grad_v, &q, &k, &v, &grad_o, &k_new, &v_new})
       LSSAR_RETURN_IF_ERROR(tensor->allocate());
     LSSAR_RETURN_IF_ERROR(q.upload(all_of(&RandomInputs::q)));
-    LSSAR_RETURN_IF_ERROR(k.upload(seen_of(&RandomInputs::k, case_.problem.head_dim)));
-    LSSAR_RETURN_IF_ERROR(v.upload(seen_of(&RandomInputs::v, case_.problem.head_dim_v)));
+    LSSAR_RETURN_IF_ERROR(upload_keys(keys(), case_.problem.head_dim, k, k_new));
+    LSSAR_RETURN_IF_ERROR(upload_keys(values(), case_.problem.head_dim_v, v, v_new));
     LSSAR_RETURN_IF_ERROR(grad_o.upload(all_of(&RandomInputs::grad_o)));
     LSSAR_RETURN_IF_ERROR(write_all(sink_, sink()));
     LSSAR_RETURN_IF_ERROR(grad_sink.allocate(sink_.bytes()));
@@ -150,6 +175,7 @@ class FeatureCall {
     LSSAR_RETURN_IF_ERROR(write_all(slopes_, slopes()));
     LSSAR_RETURN_IF_ERROR(write_all(cu_q_, queries_.cu_seqlens()));
     LSSAR_RETURN_IF_ERROR(write_all(cu_k_, keys_.cu_seqlens()));
+    LSSAR_RETURN_IF_ERROR(write_all(cu_new_, added_.cu_seqlens()));
     LSSAR_RETURN_IF_ERROR(write_all(used_q_, queries_.lengths));
     LSSAR_RETURN_IF_ERROR(write_all(used_k_, keys_.lengths));
     return allocate_what_the_plan_needs(plan);
@@ -192,6 +218,26 @@ class FeatureCall {
     PerSequence sequences;
     for (const RandomInputs& in : inputs) sequences.push_back(in.*member);
     return sequences;
+  }
+
+  static Side added_to(const Side& keys) {
+    Side added;
+    for (size_t b = 0; b < keys.lengths.size(); ++b)
+      added.lengths.push_back(std::min(keys.lengths[b], 1 + static_cast<int32_t>(b) % 3));
+    return added;
+  }
+
+  // New rows are each sequence's last ones. Before the call the tensor of all has NaN there.
+  Status upload_keys(PerSequence all, int64_t dim, SequenceTensor& tensor, SequenceTensor& added) {
+    PerSequence last(added_.lengths.size());
+    for (size_t b = 0; b < last.size(); ++b)
+      for (int64_t head = 1; head <= case_.problem.kv_heads; ++head) {
+        const auto end = all[b].begin() + head * keys_.lengths[b] * dim;
+        last[b].insert(last[b].end(), end - added_.lengths[b] * dim, end);
+        std::fill(end - added_.lengths[b] * dim, end, std::numeric_limits<float>::quiet_NaN());
+      }
+    LSSAR_RETURN_IF_ERROR(tensor.upload(all));
+    return added.upload(last);
   }
 
   // Keys, or values, where those that no query sees are no numbers. Only windows promise that these
@@ -241,19 +287,26 @@ class FeatureCall {
     if (!keys_.rows.empty()) call.seqused_k = ints(used_k_);
     call.total_q = queries_.total();
     call.total_k = keys_.total();
+    if (!case_.appends) return;
+    call.k_new = k_new.ref();
+    call.v_new = v_new.ref();
+    call.seq_new = added_.most();
+    call.cu_seqlens_new = ints(cu_new_);
+    call.total_new = added_.total();
   }
 
   const FeatureCase& case_;
   const Side &queries_, &keys_;
+  const Side added_;
 
  public:
-  SequenceTensor q, k, v, o, grad_o, grad_q, grad_k, grad_v;
+  SequenceTensor q, k, v, o, grad_o, grad_q, grad_k, grad_v, k_new, v_new;
   Buffer saved_o, grad_sink;
   std::vector<RandomInputs> inputs;
 
  private:
   Buffer saved_stats_, saved_x_, sink_, rotary_cos_, rotary_sin_, slopes_, workspace_, cu_q_, cu_k_,
-      used_q_, used_k_;
+      cu_new_, used_q_, used_k_;
 };
 
 }  // namespace lssar

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <string_view>
 
 #include "score/score_text.h"
 
@@ -25,20 +26,31 @@ struct LengthsKind {
   LengthsGiven given;
 };
 constexpr LengthsKind kLengthsKinds[] = {
-    {"packed", LengthsGiven::kInCall},  // cu_seqlens
-    {"roomy", LengthsGiven::kInCall},   // cu_seqlens, and seqused leaves out the ends
-    {"padded", LengthsGiven::kInCall},  // seqused alone
-    {"cache", LengthsGiven::kInCall},   // packed queries, padded keys
-    {"batch", LengthsGiven::kInSizes}, {"fixed", LengthsGiven::kInProblem},
+    {"packed", LengthsGiven::kInCall},    // cu_seqlens
+    {"roomy", LengthsGiven::kInCall},     // cu_seqlens, and seqused leaves out the ends
+    {"padded", LengthsGiven::kInCall},    // seqused alone
+    {"cache", LengthsGiven::kInCall},     // packed queries, padded keys
+    {"appended", LengthsGiven::kInCall},  // the same, with new keys
+    {"batch", LengthsGiven::kInSizes},   {"fixed", LengthsGiven::kInProblem},
 };
+constexpr std::string_view kAppended = "appended";
 
-// Without sequences, sm_90a has kernels of its own.
+// What computes a call: also the kernels that a row is about. Where Hopper's refuse something,
+// sm_90a has portable ones, which are the same at every target; those of sm_80 stand for them.
 constexpr FeatureDevice kDevices[] = {
-    {"cpu", LSSAR_DEVICE_CPU, LSSAR_COMPILER_AUTO, ""},
-    {"nvrtc_sm_80", LSSAR_DEVICE_VIRTUAL, LSSAR_COMPILER_NVRTC, "sm_80"},
-    {"llvm_sm_80", LSSAR_DEVICE_VIRTUAL, LSSAR_COMPILER_LLVM, "sm_80"},
-    {"nvrtc_sm_90a", LSSAR_DEVICE_VIRTUAL, LSSAR_COMPILER_NVRTC, "sm_90a"},
-    {"llvm_sm_90a", LSSAR_DEVICE_VIRTUAL, LSSAR_COMPILER_LLVM, "sm_90a"},
+    {"cpu", LSSAR_DEVICE_CPU, LSSAR_COMPILER_AUTO, "", FeatureKernels::kUsual},
+    {"few_cpu", LSSAR_DEVICE_CPU, LSSAR_COMPILER_AUTO, "", FeatureKernels::kFewQueries},
+    {"invariant_cpu", LSSAR_DEVICE_CPU, LSSAR_COMPILER_AUTO, "", FeatureKernels::kInvariant},
+    {"nvrtc_sm_80", LSSAR_DEVICE_VIRTUAL, LSSAR_COMPILER_NVRTC, "sm_80", FeatureKernels::kUsual},
+    {"llvm_sm_80", LSSAR_DEVICE_VIRTUAL, LSSAR_COMPILER_LLVM, "sm_80", FeatureKernels::kUsual},
+    {"few_nvrtc_sm_80", LSSAR_DEVICE_VIRTUAL, LSSAR_COMPILER_NVRTC, "sm_80",
+     FeatureKernels::kFewQueries},
+    {"few_llvm_sm_90a", LSSAR_DEVICE_VIRTUAL, LSSAR_COMPILER_LLVM, "sm_90a",
+     FeatureKernels::kFewQueries},
+    {"invariant_nvrtc_sm_90a", LSSAR_DEVICE_VIRTUAL, LSSAR_COMPILER_NVRTC, "sm_90a",
+     FeatureKernels::kInvariant},
+    {"nvrtc_hopper", LSSAR_DEVICE_VIRTUAL, LSSAR_COMPILER_NVRTC, "sm_90a", FeatureKernels::kHopper},
+    {"llvm_hopper", LSSAR_DEVICE_VIRTUAL, LSSAR_COMPILER_LLVM, "sm_90a", FeatureKernels::kHopper},
 };
 
 struct Score {
@@ -111,7 +123,6 @@ struct Flag {
 };
 constexpr Flag kCausals[] = {{"full", false}, {"causal", true}};
 constexpr Flag kSinks[] = {{"nosink", false}, {"sink", true}};
-constexpr Flag kInvariants[] = {{"usual", false}, {"invariant", true}};
 
 // How dq is summed, and tiles that hold the queries of all heads that share keys.
 struct NamedSchedule {
@@ -161,29 +172,37 @@ std::pair<Side, Side> same_lengths(int32_t q, int32_t k) {
   return {rows_of({q, q}, false), rows_of({k, k}, false)};
 }
 
-std::vector<std::pair<Side, Side>> rectangular_calls(LengthsGiven given, int number,
-                                                     bool is_rotary) {
+// Few queries are as many in all calls, because the problem states them.
+std::vector<std::pair<Side, Side>> rectangular_calls(LengthsGiven given, int number, bool is_rotary,
+                                                     bool has_few_queries) {
   constexpr std::pair<int32_t, int32_t> kLengths[] = {{65, 97}, {1, 131}, {67, 31}, {64, 64}};
-  const auto [q, k] = kLengths[number % std::size(kLengths)];
+  constexpr std::pair<int32_t, int32_t> kFew[] = {{1, 700}, {5, 131}, {3, 129}, {16, 300}};
+  const auto [q, k] = (has_few_queries ? kFew : kLengths)[number % std::size(kLengths)];
   const auto call = [&](int32_t q, int32_t k) {
     return same_lengths(q, is_rotary ? std::max(q, k) : k);
   };
   if (given == LengthsGiven::kInProblem) return {call(q, k)};
+  if (has_few_queries) return {call(q, k), call(q, 5), call(q, 0)};
   return {call(q, k), call(0, 5), call(31, 0)};
 }
 
-std::pair<Side, Side> sequences_call(const std::string& kind, int number, bool is_rotary) {
+std::pair<Side, Side> sequences_call(const std::string& kind, int number, bool is_rotary,
+                                     bool has_few_queries) {
   struct Both {
     Lengths q, k;
   };
   const Both kLengths[] = {{{31, 0, 65, 1}, {37, 5, 65, 0}},
                            {{64, 2, 0, 13}, {97, 64, 0, 31}},
                            {{67, 3, 31}, {31, 1, 131}}};
-  Both lengths = kLengths[number % std::size(kLengths)];
-  if (kind == "cache") lengths = {{1, 2, 0, 5}, {131, 64, 65, 0}};
+  const Both kFew[] = {
+      {{1, 3, 0, 5}, {300, 5, 65, 131}}, {{2, 1, 5}, {257, 128, 129}}, {{15, 0, 1}, {300, 9, 700}}};
+  Both lengths = (has_few_queries ? kFew : kLengths)[number % std::size(kLengths)];
+  if (kind == "cache" && !has_few_queries) lengths = {{1, 2, 0, 5}, {131, 64, 65, 0}};
   lengths.k = with_positions(lengths.k, lengths.q, is_rotary);
-  if (kind == "cache")
-    return {rows_of(lengths.q, true), rows_of(lengths.k, false, Lengths(4, 131))};
+  if (kind == "cache" || kind == kAppended) {
+    const int32_t room = *std::max_element(lengths.k.begin(), lengths.k.end());
+    return {rows_of(lengths.q, true), rows_of(lengths.k, false, Lengths(lengths.k.size(), room))};
+  }
   if (kind == "packed") return {rows_of(lengths.q, true), rows_of(lengths.k, true)};
   const bool is_packed = kind == "roomy";
   return {rows_of(lengths.q, is_packed, with_room(lengths.q, 1)),
@@ -208,7 +227,7 @@ Problem problem_of(const FactorRow& row) {
   const Rotary& rotary = kRotaries[row[kRotaryFeature]];
   problem.rotary_dim = rotary.dim == kAllColumns ? problem.head_dim : rotary.dim;
   problem.rotary_interleaved = rotary.interleaved;
-  problem.invariant = kInvariants[row[kInvariantFeature]].is_on;
+  problem.invariant = kDevices[row[kDeviceFeature]].kernels == FeatureKernels::kInvariant;
   problem.score = parse_score(kScores[row[kScoreFeature]].text).value();
   if (kSinks[row[kSinkFeature]].is_on) problem.score.sink = Sink::kPerHead;
   return problem;
@@ -233,33 +252,52 @@ bool allows_scores(const FactorRow& row) {
 
 bool allows_schedules(const FactorRow& row) {
   const FeatureDevice* device = chosen(row, kDeviceFeature, kDevices);
-  const Flag* invariant = chosen(row, kInvariantFeature, kInvariants);
   const NamedPass* pass = chosen(row, kPassFeature, kPasses);
   const NamedSchedule* schedule = chosen(row, kScheduleFeature, kSchedules);
   if (pass == nullptr || pass->pass != Pass::kBackward || schedule == nullptr) return true;
+  if (device == nullptr) return true;
   const std::string name = schedule->name;
-  const bool is_cpu = device != nullptr && device->device == LSSAR_DEVICE_CPU;
-  const bool is_invariant = invariant != nullptr && invariant->is_on;
+  const bool is_cpu = device->device == LSSAR_DEVICE_CPU;
+  const bool is_invariant = device->kernels == FeatureKernels::kInvariant;
   if (name == "atomic") return !is_cpu && !is_invariant;
   return name != "split" || !is_cpu || !is_invariant;
 }
 
-// Hopper's kernels of sequences do not pack heads, and they are the default.
+bool allows_hopper(const FactorRow& row) {
+  const NamedDtype* dtype = chosen(row, kDtypeFeature, kDtypes);
+  const NamedLayout* layout = chosen(row, kLayoutFeature, kLayouts);
+  const LengthsKind* lengths = chosen(row, kLengthsFeature, kLengthsKinds);
+  const NamedSchedule* schedule = chosen(row, kScheduleFeature, kSchedules);
+  if (dtype != nullptr && dtype->dtype == DType::kFp32) return false;
+  if (layout != nullptr && layout->layout == Layout::kUnaligned) return false;
+  if (lengths == nullptr || lengths->given != LengthsGiven::kInCall) return true;
+  return schedule == nullptr || std::string_view(schedule->name) != "packed";
+}
+
+bool allows_kernels(const FactorRow& row) {
+  const FeatureDevice* device = chosen(row, kDeviceFeature, kDevices);
+  const bool is_hopper = device != nullptr && device->kernels == FeatureKernels::kHopper;
+  if (is_hopper && !allows_hopper(row)) return false;
+  const LengthsKind* lengths = chosen(row, kLengthsFeature, kLengthsKinds);
+  const bool appends = lengths != nullptr && lengths->name == kAppended;
+  const NamedPass* pass = chosen(row, kPassFeature, kPasses);
+  const bool is_forward = pass == nullptr || pass->pass == Pass::kForward;
+  return is_forward || !(appends || (device != nullptr && device->has_few_queries()));
+}
+
+// The keys of a few queries are divided into more chunks than by default.
 const char* schedule_json(const FactorRow& row, const FeatureCase& c) {
-  const NamedSchedule& schedule = kSchedules[row[kScheduleFeature]];
   const bool is_gpu = c.device.device != LSSAR_DEVICE_CPU;
-  const bool has_lengths = c.lengths == LengthsGiven::kInCall;
-  if (has_lengths && is_gpu && std::string_view(schedule.name) == "packed")
-    return R"({"variant": "portable", "pack_gqa": true})";
-  return schedule.json;
+  if (is_gpu && c.device.has_few_queries()) return R"({"split_keys": 128, "pack_gqa": true})";
+  return kSchedules[row[kScheduleFeature]].json;
 }
 
 }  // namespace
 
 const std::vector<FeatureFactor>& feature_factors() {
-  static const std::vector<FeatureFactor> factors = {factor_of("window", kWindows),
+  static const std::vector<FeatureFactor> factors = {factor_of("device", kDevices),
+                                                     factor_of("window", kWindows),
                                                      factor_of("lengths", kLengthsKinds),
-                                                     factor_of("device", kDevices),
                                                      factor_of("score", kScores),
                                                      factor_of("dims", kDims),
                                                      factor_of("heads", kHeads),
@@ -269,14 +307,13 @@ const std::vector<FeatureFactor>& feature_factors() {
                                                      factor_of("power", kPowers),
                                                      factor_of("causal", kCausals),
                                                      factor_of("sink", kSinks),
-                                                     factor_of("invariant", kInvariants),
                                                      factor_of("schedule", kSchedules),
                                                      factor_of("rotary", kRotaries)};
   return factors;
 }
 
 bool allows_features(const FactorRow& row) {
-  return allows_scores(row) && allows_schedules(row);
+  return allows_scores(row) && allows_schedules(row) && allows_kernels(row);
 }
 
 const std::vector<FactorRow>& feature_rows() {
@@ -301,11 +338,12 @@ FeatureCase feature_case(const FactorRow& row, int number) {
   FeatureCase c;
   c.problem = problem_of(row);
   c.lengths = kind.given;
-  const bool is_rotary = c.problem.rotary_dim != 0;
-  c.calls = kind.given == LengthsGiven::kInCall
-                ? std::vector{sequences_call(kind.name, number, is_rotary)}
-                : rectangular_calls(kind.given, number, is_rotary);
+  c.appends = kind.name == kAppended;
   c.device = kDevices[row[kDeviceFeature]];
+  const bool is_rotary = c.problem.rotary_dim != 0, is_few = c.device.has_few_queries();
+  c.calls = kind.given == LengthsGiven::kInCall
+                ? std::vector{sequences_call(kind.name, number, is_rotary, is_few)}
+                : rectangular_calls(kind.given, number, is_rotary, is_few);
   c.pass = kPasses[row[kPassFeature]].pass;
   c.layout = kLayouts[row[kLayoutFeature]].layout;
   c.alignment = c.layout == Layout::kUnaligned ? dtype_bytes(c.problem.dtype) : kFastAlignment;

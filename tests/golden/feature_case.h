@@ -16,9 +16,9 @@
 namespace lssar {
 
 enum Feature {
+  kDeviceFeature,
   kWindowFeature,
   kLengthsFeature,
-  kDeviceFeature,
   kScoreFeature,
   kDimsFeature,
   kHeadsFeature,
@@ -28,7 +28,6 @@ enum Feature {
   kPowerFeature,
   kCausalFeature,
   kSinkFeature,
-  kInvariantFeature,
   kScheduleFeature,
   kRotaryFeature,
 };
@@ -47,7 +46,7 @@ bool allows_features(const FactorRow& row);
 // Every pair of values that is allowed is in one of them.
 const std::vector<FactorRow>& feature_rows();
 
-// "sinks_packed_cpu_...": the values.
+// "cpu_sinks_packed_...": the values.
 std::string feature_name(const FactorRow& row);
 
 enum class LengthsGiven {
@@ -56,16 +55,27 @@ enum class LengthsGiven {
   kInCall,     // cu_seqlens or seqused
 };
 
+enum class FeatureKernels {
+  kUsual,      // portable ones, or those of a CPU
+  kInvariant,  // the same of problems with invariant
+  kHopper,
+  kFewQueries,  // whose blocks divide the keys
+};
+
 struct FeatureDevice {
   const char* name;
   lssar_device device;
   lssar_compiler compiler;
   const char* target;
+  FeatureKernels kernels;
+
+  bool has_few_queries() const { return kernels == FeatureKernels::kFewQueries; }
 };
 
 struct FeatureCase {
   Problem problem;  // varlen is false here: as of each sequence alone
   LengthsGiven lengths;
+  bool appends = false;  // the last keys of each sequence are new, and the call writes them
   std::vector<std::pair<Side, Side>> calls;  // queries and keys
   FeatureDevice device;
   Pass pass;

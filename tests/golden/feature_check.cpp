@@ -80,6 +80,7 @@ void expect_grad_sink(const FeatureCase& c, const std::vector<ReferenceOutputs>&
     for (size_t head = 0; head < sum.dsink.size(); ++head) sum.dsink[head] += one.dsink[head];
     sum.floor_norm_dsink += one.floor_norm_dsink;
     sum.row_norm_dsink = std::hypot(sum.row_norm_dsink, one.row_norm_dsink);
+    sum.rotation_error_dsink = std::hypot(sum.rotation_error_dsink, one.rotation_error_dsink);
   }
   expect_close(c.problem, OutputTensor::kDsink, sum, *actual);
 }
@@ -101,6 +102,11 @@ void check_call(lssar_context* context, const FeatureCase& c, const lssar_plan* 
   ASSERT_TRUE(done.ok()) << done.to_string();
   const std::vector<ReferenceOutputs> expected = references_of(c, memory);
   expect_sequences(c, OutputTensor::kO, expected, memory.o.download());
+  if (c.appends) {
+    for (const Status& held :
+         {memory.k.check_holds(memory.keys()), memory.v.check_holds(memory.values())})
+      EXPECT_TRUE(held.ok()) << held.to_string();
+  }
   if (c.pass == Pass::kForward) return;
   if (c.problem.dtype != DType::kFp32) expect_saved_o(c, queries, expected, memory);
   if (c.pass != Pass::kBackward) return;
@@ -117,9 +123,9 @@ lssar_problem to_c(const FeatureCase& c) {
                               : LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD;
   lssar_problem problem = to_c(c.problem, passes, c.alignment);
   problem.varlen = c.lengths == LengthsGiven::kInCall ? 1 : 0;
-  if (c.lengths != LengthsGiven::kInProblem) return problem;
-  problem.seq_q = c.calls[0].first.most();
-  problem.seq_k = c.calls[0].second.most();
+  const bool is_fixed = c.lengths == LengthsGiven::kInProblem;
+  if (is_fixed || c.device.has_few_queries()) problem.seq_q = c.calls[0].first.most();
+  if (is_fixed) problem.seq_k = c.calls[0].second.most();
   return problem;
 }
 

@@ -1,6 +1,7 @@
 // Each feature alone and with each other: pairs of windows, sequences, heads that share keys,
-// types, score functions, sinks, layouts, passes, rotary positions, devices and compilers. A row of
-// a covering array is a call; all calls together have every pair of values.
+// types, score functions, sinks, layouts, passes, rotary positions, compilers and devices, with the
+// kernels that they have: usual ones, those of invariant, for few queries, and Hopper's. A row of a
+// covering array is a call; all calls together have every pair of values.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -39,8 +40,9 @@ TEST(FeatureRows, HaveEveryAllowedPair) {
           (is_allowed ? num_pairs : num_refused) += 1;
         }
   RecordProperty("pairs", num_pairs);
-  // A sink with two scores, psi with two powers.
-  EXPECT_EQ(num_refused, 4);
+  // A sink with two scores, psi with two powers. Hopper's kernels by two compilers with fp32 and
+  // unaligned rows. Three kernels for few queries, and new keys, with two passes.
+  EXPECT_EQ(num_refused, 4 + 2 * 2 + (3 + 1) * 2);
 }
 
 TEST(FeatureRows, AreAllowed) {
@@ -57,6 +59,34 @@ std::string why_not(const FeatureDevice& device) {
       device.compiler == LSSAR_COMPILER_NVRTC ? CompilerChoice::kNvrtc : CompilerChoice::kLlvm;
   const auto compiler = open_compiler(choice);
   return compiler.ok() ? "" : compiler.status().to_string();
+}
+
+// Of a plan for one of the passes that it has, as JSON; "" for a pass that it does not have.
+std::string schedule_of(const lssar_plan* plan, int32_t pass) {
+  lssar_schedule_info info = {};
+  info.struct_size = sizeof(info);
+  return lssar_plan_get_schedule(plan, pass, &info) == LSSAR_STATUS_OK ? info.schedule_json : "";
+}
+
+// Else a pair of Hopper, say, and a window could be a call that other kernels compute.
+TEST(FeatureRows, HaveTheKernelsOfTheirDevice) {
+  for (const FactorRow& row : feature_rows()) {
+    SCOPED_TRACE(feature_name(row));
+    const FeatureCase c = feature_case(row, 0);
+    if (c.device.device == LSSAR_DEVICE_CPU || !why_not(c.device).empty()) continue;
+    lssar_plan* made = nullptr;
+    EXPECT_EQ(make_plan(feature_context(c.device, 0), c, &made), LSSAR_STATUS_OK)
+        << lssar_last_error_detail();
+    const PlanPtr plan(made);
+    for (const int32_t pass : {LSSAR_PASS_FORWARD, LSSAR_PASS_FORWARD_TRAIN, LSSAR_PASS_BACKWARD}) {
+      const std::string schedule = schedule_of(plan.get(), pass);
+      if (schedule.empty()) continue;
+      EXPECT_EQ(schedule.find(R"("variant":"hopper")") != std::string::npos,
+                c.device.kernels == FeatureKernels::kHopper);
+      EXPECT_EQ(schedule.find(R"("split_keys":128)") != std::string::npos,
+                c.device.has_few_queries());
+    }
+  }
 }
 
 // A row's number, or with LSSAR_TEST_SEED_TURN another one: other lengths, inputs and orders of
@@ -110,13 +140,12 @@ TEST(FeatureRules, AreTheLibrarys) {
                  "schedule.dq_mode = atomic: allowed are ordered and split on");
   expect_refused(with_values({{kPassFeature, "backward"},
                               {kScheduleFeature, "split"},
-                              {kInvariantFeature, "invariant"}}),
+                              {kDeviceFeature, "invariant_cpu"}}),
                  LSSAR_STATUS_INVALID_ARGUMENT,
                  "schedule.dq_mode = split: allowed is ordered with problem.invariant");
   expect_refused(with_values({{kPassFeature, "backward"},
                               {kScheduleFeature, "atomic"},
-                              {kDeviceFeature, "llvm_sm_80"},
-                              {kInvariantFeature, "invariant"}}),
+                              {kDeviceFeature, "invariant_nvrtc_sm_90a"}}),
                  LSSAR_STATUS_INVALID_ARGUMENT,
                  "schedule.dq_mode = atomic: allowed is split with problem.invariant");
 }

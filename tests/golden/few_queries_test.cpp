@@ -90,6 +90,14 @@ TEST(FewQueries, OfTheDefaultSchedule) {
                             few_queries(""));
 }
 
+// 2048 chunks.
+TEST(FewQueries, OfAMillionKeys) {
+  Problem problem = make_problem(DType::kBf16);
+  problem.head_dim = problem.head_dim_v = 8;
+  check_against_reference(problem, make_sizes(1, 2, 1, 1, int64_t{1} << 20), InputKind::kGauss,
+                          few_queries(""));
+}
+
 // A block has several warps, or takes several tiles of rows, also of one query.
 TEST(FewQueries, OfManyHeads) {
   const Problem problem = make_problem(DType::kBf16);

@@ -8,6 +8,7 @@
 
 #include "reference/numerics.h"
 #include "reference/random_inputs.h"
+#include "score/score_text.h"
 
 namespace lssar {
 namespace {
@@ -174,6 +175,40 @@ TEST(IdealKernel, LosesMoreWhereTermsCancel) {
   EXPECT_LE(out.ideal_error_o, 3e-3 * l2(out.o));
   const ReferenceOutputs ties = reference_of(DType::kBf16, InputKind::kTies, 0);
   EXPECT_GE(ties.ideal_error_dq, 1e6 * l2(ties.dq));
+}
+
+// Rotated q and k are rounded, beside everything that the table counts, and that moves a sink's
+// gradient too.
+TEST(IdealKernel, RotationAddsToTheTableOfOtherScoreFunctions) {
+  Problem problem;
+  problem.pass = Pass::kBackward;
+  problem.p = 0;
+  problem.head_dim = problem.head_dim_v = problem.rotary_dim = 32;
+  problem.score = parse_score("softmax,sink=per_head").value();
+  const Sizes sizes = {1, 1, 1, 16, 64};
+  const RandomInputs in = random_inputs(problem, sizes, InputKind::kGauss, 1);
+  const auto widen = [](const std::vector<float>& x) {
+    return std::vector<double>(x.begin(), x.end());
+  };
+  const ReferenceOutputs out =
+      reference_attention(problem, sizes,
+                          {widen(in.q), widen(in.k), widen(in.v), widen(in.grad_o), widen(in.sink),
+                           widen(in.rotary_cos), widen(in.rotary_sin)})
+          .value();
+  const auto square = [](double x) { return x * x; };
+  const double least = allowed_error(problem, OutputTensor::kO, out).least;
+  EXPECT_GT(out.ideal_error_o, 0);
+  EXPECT_DOUBLE_EQ(square(least), square(3e-3 * l2(out.o)) + square(2 * out.ideal_error_o));
+  const double of_sink = allowed_error(problem, OutputTensor::kDsink, out).least;
+  EXPECT_GT(out.rotation_error_dsink, 0);
+  EXPECT_DOUBLE_EQ(square(of_sink),
+                   square(5e-3 * out.row_norm_dsink) + square(2 * out.rotation_error_dsink));
+  problem.rotary_dim = 0;
+  const ReferenceOutputs still =
+      reference_attention(problem, sizes,
+                          {widen(in.q), widen(in.k), widen(in.v), widen(in.grad_o), widen(in.sink)})
+          .value();
+  EXPECT_EQ(allowed_error(problem, OutputTensor::kO, still).least, 0);
 }
 
 }  // namespace

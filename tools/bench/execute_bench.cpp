@@ -17,7 +17,7 @@ constexpr int64_t kLength = 1024;
 constexpr int64_t kHeadDim = 64;
 constexpr int64_t kCacheLength = 4096;  // keys of a decode
 constexpr int64_t kEntries = 8;         // of a batch of caches
-constexpr size_t kElemBytes = 2;  // bf16
+constexpr size_t kElemBytes = 2;        // bf16
 
 struct Deleter {
   void operator()(lssar_context* context) const { lssar_context_destroy(context); }
@@ -25,9 +25,10 @@ struct Deleter {
 };
 
 enum class Calls {
-  kTraining,  // all passes
-  kDecode,    // one query of each head against a cache
-  kCaches,    // the same for a batch, each of whose caches has its own length
+  kTraining,    // all passes
+  kOpenDecode,  // one query of each head against a cache, in a plan for any number of queries
+  kDecode,      // the same in a plan that states one query, so that blocks divide the keys
+  kCaches,      // and that for a batch, each of whose caches has its own length and gets a new key
 };
 
 // A prepared plan, and a call whose buffers the record device never touches.
@@ -68,6 +69,7 @@ class RecordedPlan {
     if (calls_ == Calls::kTraining)
       problem.passes |= LSSAR_PASS_FORWARD_TRAIN | LSSAR_PASS_BACKWARD;
     problem.varlen = calls_ == Calls::kCaches ? 1 : 0;
+    problem.seq_q = calls_ == Calls::kDecode || calls_ == Calls::kCaches ? 1 : 0;
     problem.dtype = LSSAR_DTYPE_BF16;
     problem.head_dim = kHeadDim;
     problem.heads = kHeads;
@@ -106,6 +108,9 @@ class RecordedPlan {
     call_.seqused_k = static_cast<int32_t*>(allocate(kEntries * sizeof(int32_t)));
     call_.total_q = kEntries;
     call_.total_k = kEntries * kCacheLength;
+    call_.seq_new = 1;
+    for (lssar_tensor* tensor : {&call_.k_new, &call_.v_new})
+      if (!open_tensor(tensor, kEntries, 1)) return false;
     if (lssar_plan_varlen_sizes(plan(), &call_.sizes, call_.total_q, call_.total_k,
                                 &call_.workspace_bytes, nullptr) != LSSAR_STATUS_OK)
       return false;
@@ -178,6 +183,7 @@ int main(int argc, char** argv) {
     add("forward", lssar_execute_forward);
     add("forward_train", lssar_execute_forward_train);
     add("backward", lssar_execute_backward);
+    add("open_decode", lssar_execute_forward, Calls::kOpenDecode);
     add("decode", lssar_execute_forward, Calls::kDecode);
     add("decode_of_caches", lssar_execute_forward, Calls::kCaches);
   }

@@ -73,6 +73,7 @@ void add_sinks(const ReferenceOutputs& one, ReferenceOutputs* all) {
   for (size_t head = 0; head < one.dsink.size(); ++head) all->dsink[head] += one.dsink[head];
   all->floor_norm_dsink = std::hypot(all->floor_norm_dsink, one.floor_norm_dsink);
   all->row_norm_dsink = std::hypot(all->row_norm_dsink, one.row_norm_dsink);
+  all->rotation_error_dsink = std::hypot(all->rotation_error_dsink, one.rotation_error_dsink);
 }
 
 // Compares every sequence with the reference of it alone, and the gradient of sinks with their sum.
