@@ -4,7 +4,7 @@
     tools/rank_schedules.py [MEASURED] --kept FILE [--lssar PROGRAM] [--detail]
 
 MEASURED is a schedules.json of docs/measurements (default: that of the H100). For each forward of it, every schedule
-is predicted by the cost model (`lssar explain`), by the timing model (`lssar inspect --timing`), and by a sum of both:
+is predicted (`lssar inspect --timing`) by the cost model, by the timing model (its loops alone), and by a sum of both:
 the loops from the timing model, all else from the cost model. --kept keeps what lssar said, a line for each schedule,
 so that an interrupted run goes on. Delete it after changes to the kernels or the models.
 
@@ -14,7 +14,6 @@ exit codes: 0 done; 1 a program failed; 2 wrong options.
 import argparse
 import dataclasses
 import json
-import math
 import pathlib
 import subprocess
 import sys
@@ -26,10 +25,6 @@ MEASURED = "docs/measurements/2026-11-26-h100-a9232fdf8697/schedules.json"
 DEFAULT = "a9232fdf"
 DEFAULTS_THEN = {("forward", 64, False): {"hopper": {"score_cols": 160}, "forward": {"block_cols": 128}}}
 
-NUM_SMS = 132
-# What a clock of the timing model is worth: the number that timing_published.py fits.
-CLOCK_GHZ = 1.216
-ROWS_OF_PRODUCT = 64
 # Pairs whose measured times are nearer are not compared, and predictions that are nearer are a tie.
 LEAST_APART, TIE = 1.03, 1.001
 
@@ -60,12 +55,8 @@ def what_lssar_says(case, contender, options):
     problem += ["--seq", str(case["length"]), "--batch", str(case["batch"]), "--heads", str(case["heads"])]
     problem += ["--target", "sm_90a", "--device", "virtual", "--schedule", json.dumps(schedule)]
     problem += ["--causal"] if case["causal"] else []
-    explained = ask(options, "explain", *problem, "--no-compile", "--table", "none")
-    return {
-        "timing": ask(options, "inspect", *problem, "--timing", "--no-count")["timing"],
-        "estimate": explained["estimate"],
-        "block_dv": explained["candidates"][0]["schedule"]["block_dv"],
-    }
+    said = ask(options, "inspect", *problem, "--timing", "--no-count")
+    return {"estimate_ms": said["estimate_ms"], "sum_of_both": said.get("sum_of_both")}
 
 
 @dataclasses.dataclass
@@ -73,7 +64,7 @@ class Schedule:
     name: str
     measured: float  # ms
     cost: float  # ms
-    timing: float  # clocks of an SM per score, over both passes
+    timing: float  # ms of the loops alone
     both: float  # ms
 
     def predicted(self, model):
@@ -83,39 +74,12 @@ class Schedule:
 MODELS = {"cost": "cost model", "timing": "timing model", "both": "sum of both"}
 
 
-def loops_of(kept):
-    """[(clocks per score, rows and keys of a tile)]: of each loop the way that takes least, the linear form."""
-    loops = []
-    for loop in kept["timing"]:
-        way = min((way for way in loop["ways"] if way["scores"] > 0), key=lambda w: w["predicted_clocks_per_score"])
-        rows = ROWS_OF_PRODUCT * loop["warps_per_scheduler"]
-        loops.append((way["predicted_clocks_per_score"], rows, way["scores"] / rows))
-    return loops
-
-
-def scores_in_tiles(case, rows, keys):
-    """Scores of all tiles that are visited: whole ones, also at the diagonal and at the end."""
-    length = case["length"]
-    ends = [min(length, first + rows) if case["causal"] else length for first in range(0, length, rows)]
-    return case["batch"] * case["heads"] * sum(math.ceil(end / keys) * keys * rows for end in ends)
-
-
-def schedule_of(case, contender, kept):
+def schedule_of(contender, kept):
     """None if its loops do not add up to its time: the staggered forward runs one pass beside the other."""
-    loops = loops_of(kept)
-    if len(loops) != 2:
+    both = kept["sum_of_both"]
+    if both is None:
         return None
-    sweeps = [1, math.ceil(case["dim"] / kept["block_dv"])]
-    estimate = kept["estimate"]
-    clocks = sum(n * per_score * scores_in_tiles(case, rows, keys) for n, (per_score, rows, keys) in zip(sweeps, loops))
-    loops_ms = clocks / NUM_SMS / (CLOCK_GHZ * 1e6) * estimate["wave_factor"]
-    return Schedule(
-        contender["name"],
-        contender["median_ms"],
-        estimate["ms"],
-        sum(n * per_score for n, (per_score, _, _) in zip(sweeps, loops)),
-        loops_ms + estimate["stall_ms"] + estimate["launch_ms"],
-    )
+    return Schedule(contender["name"], contender["median_ms"], kept["estimate_ms"], both["loops_ms"], both["ms"])
 
 
 def pairs_in_order(schedules, model):
@@ -193,7 +157,7 @@ def predicted_cases(options):
                 kept[key] = {"key": key, **what_lssar_says(case, contender, options)}
                 with options.kept.open("a") as file:
                     file.write(json.dumps(kept[key]) + "\n")
-            schedules.append(schedule_of(case, contender, kept[key]))
+            schedules.append(schedule_of(contender, kept[key]))
         cases.append((case, [s for s in schedules if s is not None]))
     return sorted(cases, key=lambda item: item[0]["pass"])
 

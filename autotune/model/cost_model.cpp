@@ -16,6 +16,10 @@ namespace {
 
 using Terms = std::array<double, kNumResources>;
 
+// What a clock of the timing model is worth, as a share of the boost clock: 1.216 GHz on an H100.
+// Fitted to FlashAttention-3's forward at d 128 (tools/timing_published.py).
+constexpr double kLoopClock = 1.216 / 1.83;
+
 Terms divide(const Terms& amounts, const Terms& by) {
   Terms terms;
   for (size_t i = 0; i < terms.size(); ++i) terms[i] = amounts[i] / by[i];
@@ -110,6 +114,7 @@ void add_kernel(const KernelWork& work, KernelWork& all) {
     for (size_t j = 0; j < phase.amount.size(); ++j) phase.amount[j] += work.phases[i].amount[j];
     phase.operand_bytes += work.phases[i].operand_bytes;
     phase.tiles += work.phases[i].tiles;
+    phase.scores += work.phases[i].scores;
   }
   all.blocks += work.blocks;
   all.slices += work.slices;
@@ -277,6 +282,28 @@ CostEstimate CostModel::estimate(const PassWork& pass, Variant variant) {
   estimate.limit =
       static_cast<Resource>(std::max_element(terms.begin(), terms.end()) - terms.begin());
   return estimate;
+}
+
+bool has_sum_of_both(const Problem& problem, const Schedule& schedule) {
+  const bool is_forward = problem.pass == Pass::kForward || problem.pass == Pass::kForwardTrain;
+  return is_forward && schedule.variant == Variant::kHopper && schedule.hopper.stagger <= 1;
+}
+
+std::optional<SumOfBoth> CostModel::sum_of_both(const Schedule& schedule,
+                                                const std::vector<double>& clocks_per_score) {
+  State& s = *state_;
+  if (!has_sum_of_both(s.problem, schedule)) return std::nullopt;
+  const PassWork pass = s.work(schedule);
+  const KernelWork& work = pass.kernels[0];  // a forward has no other
+  if (work.phases.size() != clocks_per_score.size()) return std::nullopt;
+  double clocks = 0;
+  for (size_t i = 0; i < clocks_per_score.size(); ++i)
+    clocks += clocks_per_score[i] * work.phases[i].scores;
+  const KernelTime time = time_of(work, s.wave_factor(work), s.rates(schedule.variant), s.gpu);
+  SumOfBoth sum;
+  sum.loops_ms = clocks / s.gpu.num_sms / (s.gpu.clock_ghz * kLoopClock * 1e6);
+  sum.ms = estimate(pass, schedule.variant).ms - time.combined + sum.loops_ms * time.wave;
+  return sum;
 }
 
 std::vector<KernelExtent> CostModel::extents(const Schedule& schedule) {

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -71,6 +72,16 @@ std::array<double, kNumResources> resource_rates(const GpuModel& gpu, Variant va
 std::array<double, kNumResources> resource_rates(const DeviceModel& model, Variant variant,
                                                  bool sustained);
 
+// The cost model's estimate with the loops of the timing model (docs/timing_model.md): the "sum of
+// both".
+struct SumOfBoth {
+  double loops_ms = 0;  // the loops alone, with every SM at work
+  double ms = 0;        // the loops, idle SMs, and all else that is in CostEstimate::ms
+};
+// Whether this schedule's loops add up to its time: those of a forward with wgmma, whose passes run
+// one after the other. Sums of dq are not modelled well enough (docs/timing_model.md).
+bool has_sum_of_both(const Problem& problem, const Schedule& schedule);
+
 struct PassWork;  // autotune/model/kernel_work.h
 
 // Estimates many schedules of one problem. What they have in common is computed once. With varlen
@@ -88,6 +99,11 @@ class CostModel {
   // The same for work that was counted elsewhere, such as that of other libraries' kernels.
   // REQUIRES: a GPU's model; so does extents.
   CostEstimate estimate(const PassWork& pass, Variant variant);
+  // `clocks_per_score`: what each loop of its machine code takes of an SM, in the order of the
+  // code. None: there is no such sum (has_sum_of_both), or these are not its loops. REQUIRES: as
+  // estimate.
+  std::optional<SumOfBoth> sum_of_both(const Schedule& schedule,
+                                       const std::vector<double>& clocks_per_score);
   // The extents of its kernels, except those on whole rows. REQUIRES: as estimate.
   std::vector<KernelExtent> extents(const Schedule& schedule);
 

@@ -19,8 +19,9 @@ struct Phase {
   // The part of the shared memory bytes that products read and copies write, without the threads'
   // own accesses.
   double operand_bytes = 0;
-  double tiles = 0;  // over all blocks
-  double depth = 1;  // tiles loaded ahead
+  double tiles = 0;   // over all blocks
+  double scores = 0;  // of these tiles
+  double depth = 1;   // tiles loaded ahead
 };
 
 // One launch of blocks that walk over tiles.

@@ -62,6 +62,7 @@ Phase make_phase(const WorkContext& c, const PerScore& per, const Tiling& tiling
   phase.operand_bytes = shared * scores;
   shared += per.shared;
   phase.tiles = num_tiles;
+  phase.scores = scores;
   phase.amount = {is_fp32 ? 0 : 2 * products * scores,
                   per.special * scores,
                   slots * scores,

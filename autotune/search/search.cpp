@@ -132,7 +132,8 @@ Status SearchRun::run_stages() {
   if (outcome_.cancelled) return {};
 
   LSSAR_RETURN_IF_ERROR(halve());
-  LSSAR_RETURN_IF_ERROR(final_round());
+  rank_by_sum();
+  if (!is_ranked_by_sum_) LSSAR_RETURN_IF_ERROR(final_round());
   if (outcome_.cancelled) return {};
   return choose_winner();
 }
@@ -192,9 +193,9 @@ void SearchRun::finish() {
 
   for (size_t i = 0; i < trials_.size(); ++i) {
     const Trial& trial = trials_[i];
-    CandidateFate fate{trial.algorithm, trial.spec.schedule,        trial.fate,
-                       trial.reason,    trial.estimate.ms,          trial.estimate.terms_ms,
-                       trial.score_ms,  trial.estimate.elsewhere_ms};
+    CandidateFate fate{trial.algorithm, trial.spec.schedule,         trial.fate,
+                       trial.reason,    trial.estimate.ms,           trial.estimate.terms_ms,
+                       trial.score_ms,  trial.estimate.elsewhere_ms, trial.sum_ms.value_or(0)};
     if (has_winner_ && i == winner_) {
       fate.fate = Fate::kWon;
       fate.reason = outcome_.kept_incumbent ? "nothing was better by more than the noise" : "";
@@ -214,8 +215,9 @@ void SearchRun::finish() {
     if (ranked.is_kept) continue;
     outcome_.fates.push_back({ranked.algorithm->name, ranked.schedule, Fate::kUnpromising,
                               unpromising, ranked.estimate.ms, ranked.estimate.terms_ms, 0,
-                              ranked.estimate.elsewhere_ms});
+                              ranked.estimate.elsewhere_ms, 0});
   }
+  count_sums();
   outcome_.seconds = now_s() - start_s_;
   report(Stage::kDone, 1, 1);
 }

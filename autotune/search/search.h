@@ -57,6 +57,7 @@ struct CandidateFate {
   // What the candidate's X costs the forward for training, by the model. It is added to times when
   // candidates are compared.
   double elsewhere_ms = 0;
+  double sum_ms = 0;  // by the sum of both models; 0 = not known
 };
 
 enum class Stage { kEnumerate, kBlocks, kThreads, kHalving, kFinal, kVerify, kDone };
@@ -95,6 +96,12 @@ struct SearchRequest {
   // lookup takes for a generated kernel's, and are never chosen.
   std::vector<CandidateSpec> extra;
 
+  // clocks_per_score of a candidate, from its machine code (inspect/timing/loop_timer.h). Also
+  // called from the threads that compile, after compile(). With it the sum of both models decides
+  // what is timed first, and who wins where times are only predicted. Candidates for which it
+  // fails, and all if it is empty, have the cost model alone.
+  std::function<Result<std::vector<double>>(const CandidateSpec&)> loop_clocks;
+
   // Each may be empty. An error of keep_record ends the search.
   std::function<Status(const TuningRecord&)> keep_record;
   std::function<void(const SearchProgress&)> progress;
@@ -121,6 +128,10 @@ struct SearchOutcome {
   std::vector<CandidateFate> fates;
 
   int compiled = 0, checked = 0, timed = 0, reused = 0;  // candidates
+  // Those whose machine code was asked for: how many have a sum of both models, how many do not,
+  // and why the first of these does not.
+  int with_sum = 0, without_sum = 0;
+  std::string why_no_sum;
   double rank_correlation = 0;  // of estimates and times of this search; NaN with fewer than 3
   double seconds = 0;
 };

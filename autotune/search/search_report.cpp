@@ -102,6 +102,22 @@ std::string schedule_difference(const Schedule& base, const Schedule& schedule) 
   return text.empty() ? "the default" : text;
 }
 
+std::string order_text(const SearchOutcome& outcome) {
+  if (outcome.resumed_complete || outcome.target.name() != "sm_90a") return "";
+  const bool is_predicted = outcome.winner.evidence == Evidence::kPredicted;
+  const char* const what = is_predicted ? "Ranked" : "Timed first what is best";
+  if (outcome.with_sum == 0) {
+    return fmt::format("{} by the cost model{} alone: {}", what, is_predicted ? " and counts" : "",
+                       outcome.without_sum > 0 ? outcome.why_no_sum : "no machine code was read");
+  }
+  std::string text =
+      fmt::format("{} by the sum of the cost model and the timing model: {} of {} candidates", what,
+                  outcome.with_sum, outcome.with_sum + outcome.without_sum);
+  if (outcome.without_sum > 0)
+    text += fmt::format("; the others by the cost model alone: {}", outcome.why_no_sum);
+  return text;
+}
+
 std::string report_text(const SearchOutcome& outcome, const Problem& problem, const Target& target,
                         int count) {
   const TuningRecord& winner = outcome.winner;
@@ -123,6 +139,7 @@ std::string report_text(const SearchOutcome& outcome, const Problem& problem, co
     text +=
         "The budget ran out before every promising candidate was tried: run it again to go on.\n\n";
   }
+  if (const std::string order = order_text(outcome); !order.empty()) text += order + "\n\n";
   const Schedule base = default_schedule(problem, target, winner.bucket.determinism);
   const std::vector<const CandidateFate*> timed = timed_by_time(outcome);
   const auto elsewhere_ms = [&](const Schedule& schedule) {
@@ -175,6 +192,7 @@ nlohmann::json to_json(const SearchOutcome& outcome) {
   json["checked"] = outcome.checked;
   json["timed"] = outcome.timed;
   json["reused"] = outcome.reused;
+  json["order"] = order_text(outcome);
   if (!std::isnan(outcome.rank_correlation)) json["rank_correlation"] = outcome.rank_correlation;
   json["seconds"] = outcome.seconds;
   json["candidates"] = nlohmann::json::array();
@@ -186,6 +204,7 @@ nlohmann::json to_json(const SearchOutcome& outcome) {
       one["terms_ms"][resource_name(static_cast<Resource>(i), kind)] = fate.terms_ms[size_t(i)];
     }
     if (fate.ms > 0) one["ms"] = fate.ms;
+    if (fate.sum_ms > 0) one["sum_ms"] = fate.sum_ms;
     json["candidates"].push_back(std::move(one));
   }
   return json;

@@ -18,6 +18,11 @@ std::string schedule_difference(const Schedule& base, const Schedule& schedule);
 std::string report_text(const SearchOutcome& outcome, const Problem& problem, const Target& target,
                         int count);
 
+// For sm_90a, which model decided (docs/timing_model.md): "Ranked by the ..." if times are
+// predicted, "Timed first what is best by the ..." if they are measured. "" for others, and if
+// nothing was run.
+std::string order_text(const SearchOutcome& outcome);
+
 // The winner's record, counts, and every candidate's fate.
 nlohmann::json to_json(const SearchOutcome& outcome);
 

@@ -3,6 +3,8 @@
 // Threads: used from one. try_all compiles on threads of its own.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,9 @@ struct Trial {
   std::string algorithm;
   std::string source_hash;
   CostEstimate estimate;
+  // By the sum of both models. None: not known; `why_no_sum` says why, and "" that nobody asked.
+  std::optional<double> sum_ms;
+  std::string why_no_sum;
   bool is_extra = false;
   bool always_tried = false;  // default, incumbent, extra: bounds, ranks and time never drop them
   bool is_compiled = false;   // in this search
@@ -87,6 +92,7 @@ class SearchRun {
   Status try_batch(const std::vector<size_t>& batch, double share);
   Status compile_batch(const std::vector<size_t>& batch, double share);
   Status time_batch(const std::vector<size_t>& passed, double share);
+  void in_parallel(size_t count, const std::function<void(size_t)>& work);
   Status check(Trial& trial, CheckDepth depth);
   Status time_trials(std::vector<size_t> trials, const TimeRequest& how);
   void note_anchor(double ms, InputKind data);
@@ -96,6 +102,15 @@ class SearchRun {
   Status keep(Trial& trial);
   void choose_anchor();
   std::vector<size_t> alive_by_score() const;
+
+  // search_sums.cpp: the order by the sum of both models.
+  bool needs_loops(const Trial& trial) const;
+  Result<std::vector<double>> read_loops(const Trial& trial) const;
+  void note_loops(Trial& trial, const Result<std::vector<double>>& loops);
+  std::vector<double> sums_of(const std::vector<size_t>& trials) const;
+  void order_by_sum(std::vector<size_t>* trials) const;
+  void rank_by_sum();
+  void count_sums();
 
   // search_final.cpp: who wins.
   Status halve();
@@ -124,6 +139,7 @@ class SearchRun {
   double anchor_ms_ = 0;
   double anchor_count_ms_ = 0;  // virtual device: the anchor's counted time, which never changes
   bool was_cut_ = false;        // the final was not timed completely
+  bool is_ranked_by_sum_ = false;
   size_t winner_ = 0;
   bool has_winner_ = false;
 };

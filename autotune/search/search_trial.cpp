@@ -104,6 +104,7 @@ Status SearchRun::try_batch(const std::vector<size_t>& batch, double share) {
     }
   }
   LSSAR_RETURN_IF_ERROR(compile_batch(fresh, share));
+  order_by_sum(&fresh);
   std::vector<size_t> passed;
   bool has_checked = false;
   for (const size_t i : fresh) {
@@ -140,45 +141,54 @@ Status SearchRun::time_batch(const std::vector<size_t>& passed, double share) {
   return {};
 }
 
+// work(0) ... work(count - 1), on as many threads as may compile. None is begun after the caller
+// ended the search.
+void SearchRun::in_parallel(size_t count, const std::function<void(size_t)>& work) {
+  std::atomic<size_t> next{0};
+  std::atomic<bool> is_cancelled{false};
+  const auto help = [&] {
+    for (size_t i = next++; i < count && !is_cancelled; i = next++) work(i);
+  };
+  std::vector<std::jthread> helpers;
+  for (int i = 1; i < request_.parallel_compiles && size_t(i) < count; ++i) {
+    try {
+      helpers.emplace_back(help);
+    } catch (const std::system_error&) {
+      break;  // no more threads are available: the others do the rest
+    }
+  }
+  for (size_t i = next++; i < count; i = next++) {
+    if (should_stop()) is_cancelled = true;  // only this thread may ask the caller
+    if (is_cancelled) break;
+    work(i);
+  }
+}
+
 // Those without time left, or after the caller ended the search, stay waiting.
 Status SearchRun::compile_batch(const std::vector<size_t>& batch, double share) {
   std::vector<Result<CompileReport>> reports(batch.size(), Result<CompileReport>(CompileReport{}));
-  std::atomic<size_t> next{0};
-  std::atomic<bool> is_cancelled{false};
-  const auto compile = [&](size_t i) {
+  std::vector<std::optional<Result<std::vector<double>>>> loops(batch.size());
+  in_parallel(batch.size(), [&](size_t i) {
     Trial& trial = trials_[batch[i]];
-    if (is_cancelled || (out_of_time(share) && !trial.always_tried)) return;
+    if (out_of_time(share) && !trial.always_tried) return;
     trial.is_compiled = true;
     try {
       reports[i] = runner_.compile(trial.spec);
+      if (!reports[i].ok()) return;
+      trial.record.spill_bytes = reports[i]->spill_bytes;
+      if (reports[i]->verdict != Verdict::kOk || out_of_time(share)) return;
+      if (needs_loops(trial)) loops[i] = read_loops(trial);
     } catch (const std::exception& error) {
       reports[i] = internal_error(error.what());
     }
-  };
-  const auto work = [&] {
-    for (size_t i = next++; i < batch.size(); i = next++) compile(i);
-  };
-  {
-    std::vector<std::jthread> helpers;
-    for (int i = 1; i < request_.parallel_compiles && size_t(i) < batch.size(); ++i) {
-      try {
-        helpers.emplace_back(work);
-      } catch (const std::system_error&) {
-        break;  // no more threads are available: the others do the rest
-      }
-    }
-    for (size_t i = next++; i < batch.size(); i = next++) {
-      if (should_stop()) is_cancelled = true;  // only this thread may ask the caller
-      compile(i);
-    }
-  }
+  });
   for (size_t i = 0; i < batch.size(); ++i) {
     LSSAR_RETURN_IF_ERROR(reports[i].status());
     Trial& trial = trials_[batch[i]];
     if (!trial.is_compiled) continue;
+    if (loops[i]) note_loops(trial, *loops[i]);
     ++outcome_.compiled;
     trial.record.registers = reports[i]->registers;
-    trial.record.spill_bytes = reports[i]->spill_bytes;
     trial.record.shared_bytes = reports[i]->shared_bytes;
     if (reports[i]->verdict != Verdict::kOk) {
       LSSAR_RETURN_IF_ERROR(rule_out(trial, reports[i]->verdict, reports[i]->reason));
@@ -266,7 +276,8 @@ Status SearchRun::time_trials(std::vector<size_t> trials, const TimeRequest& how
 // others.
 void SearchRun::note_anchor(double ms, InputKind data) {
   if (anchor_ms_ <= 0) anchor_ms_ = ms;
-  if (runner_.evidence() == Evidence::kPredicted && data == InputKind::kGauss) anchor_count_ms_ = ms;
+  if (runner_.evidence() == Evidence::kPredicted && data == InputKind::kGauss)
+    anchor_count_ms_ = ms;
 }
 
 void SearchRun::add_samples(Trial& trial, const std::vector<double>& ms,

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "autotune/search/gpu_lock.h"
+#include "autotune/search/search_report.h"
 #include "autotune/table/bucket.h"
 #include "autotune/table/record_time.h"
 #include "base/log.h"
@@ -144,6 +145,11 @@ Result<SearchOutcome> tune_timed(CandidateRunner& runner, const TuneProblem& pro
       time_after_winners(known, bucket_of(request.problem, request.sizes, request.determinism));
   request.known = options.search_again ? nullptr : &known;
   request.extra = options.extra;
+  if (options.loop_clocks && device.target.name() == "sm_90a") {
+    request.loop_clocks = [&](const CandidateSpec& candidate) {
+      return options.loop_clocks(problem.problem, device.target, candidate);
+    };
+  }
   request.progress = options.progress;
   request.cancelled = options.cancelled;
   request.now_s = options.now_s;
@@ -154,7 +160,10 @@ Result<SearchOutcome> tune_timed(CandidateRunner& runner, const TuneProblem& pro
   }
   watch.stop();
   request.spent_s = watch.spent_s();
-  return search(runner, request);
+  LSSAR_ASSIGN_OR_RETURN(SearchOutcome outcome, search(runner, request));
+  const std::string order = outcome.cancelled ? "" : order_text(outcome);
+  if (!order.empty()) log(LogLevel::kInfo, order);
+  return outcome;
 }
 
 }  // namespace

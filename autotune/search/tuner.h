@@ -38,6 +38,10 @@ struct TuneOptions {
   double lock_timeout_s = 600;  // waiting longer for another process's tuning is an error
   std::vector<CandidateSpec> extra;
 
+  // As SearchRequest's, and called likewise, for sm_90a.
+  std::function<Result<std::vector<double>>(const Problem&, const Target&, const CandidateSpec&)>
+      loop_clocks;
+
   // Each may be empty; called on the thread that tunes.
   std::function<void(const DeviceInfo&)> opened;  // once, before anything is searched
   std::function<void(const SearchProgress&)> progress;

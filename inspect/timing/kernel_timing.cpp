@@ -1,6 +1,7 @@
 #include "inspect/timing/kernel_timing.h"
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -119,6 +120,23 @@ Result<std::vector<KernelTiming>> facts_timing(const KernelFacts& facts, Pass pa
   }
   if (timed.empty()) return nothing_to_time();
   return timed;
+}
+
+std::vector<double> clocks_per_score(const std::vector<KernelTiming>& kernels) {
+  std::vector<double> least_of_loops;
+  for (const KernelTiming& kernel : kernels) {
+    for (const HotLoopTiming& loop : kernel.loops) {
+      std::optional<double> least;
+      for (const WayTiming& way : loop.ways) {
+        if (way.scores <= 0) continue;
+        const double clocks = way.timing.clocks / way.scores;
+        least = std::min(clocks, least.value_or(clocks));
+      }
+      if (!least) return {};
+      least_of_loops.push_back(*least);
+    }
+  }
+  return least_of_loops;
 }
 
 Result<std::vector<KernelTiming>> cubin_timing(const std::string& cubin, Pass pass) {

@@ -66,6 +66,10 @@ Result<std::vector<KernelTiming>> facts_timing(const KernelFacts& facts, Pass pa
 // Errors: as facts_timing.
 Result<std::vector<KernelTiming>> cubin_timing(const std::string& cubin, Pass pass);
 
+// Clocks of the SM per score of each loop, in the order of the code: of its ways the one that takes
+// least, which is LSSAR's linear form. Empty: the scores of a loop are not known.
+std::vector<double> clocks_per_score(const std::vector<KernelTiming>& kernels);
+
 std::string timing_text(const std::vector<KernelTiming>& kernels);
 nlohmann::json to_json(const std::vector<KernelTiming>& kernels);
 

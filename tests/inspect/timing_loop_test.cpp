@@ -1,10 +1,13 @@
 // Control words, the ways through a loop, and the timing of a kernel's hot loops.
+#include <cstdlib>
+
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "inspect/timing/kernel_timing.h"
+#include "inspect/timing/loop_timer.h"
 #include "inspect/timing/loop_ways.h"
 #include "tests/inspect/timing_samples.h"
 
@@ -107,6 +110,58 @@ TEST(TimingLoop, TimesTheHotLoopOfAKernel) {
   EXPECT_EQ(longer.special_run.length, 8);
   EXPECT_EQ(longer.fma_run.length, 40);
   EXPECT_EQ(longer.fma_run.address, 8u * 16);
+}
+
+TEST(TimingLoop, OfEveryLoopTheWayThatTakesLeastCounts) {
+  KernelShape shape;
+  shape.threads = 3 * 128;
+  auto timing = kernel_timing(looping_kernel(), shape);
+  ASSERT_TRUE(timing.ok()) << timing.status().message();
+  const WayTiming least = timing->loops[0].ways[0];
+  ASSERT_LT(least.timing.clocks, timing->loops[0].ways[1].timing.clocks);
+  timing->loops.push_back(timing->loops[0]);
+  const double clocks = least.timing.clocks / least.scores;
+  EXPECT_EQ(clocks_per_score({*timing}), (std::vector<double>{clocks, clocks}));
+  for (WayTiming& way : timing->loops[1].ways) way.scores = 0;
+  EXPECT_TRUE(clocks_per_score({*timing}).empty());
+}
+
+TEST(LoopTimer, WithoutADisassemblerNothingIsCompiled) {
+  const char* const given = getenv("LSSAR_NVDISASM");
+  const std::string kept = given == nullptr ? "" : given;
+  setenv("LSSAR_NVDISASM", "none", 1);
+  EngineOptions options;
+  options.cache.directory = "none";
+  const Target target = *target_from_name("sm_90a");
+  LoopTimer timer(options);
+  for (int i = 0; i < 2; ++i) {
+    const auto clocks = timer.clocks({}, target, {"c0", default_schedule({}, target), {}});
+    ASSERT_FALSE(clocks.ok());
+    EXPECT_EQ(clocks.status().code(), StatusCode::kMissing);
+    EXPECT_NE(clocks.status().message().find("LSSAR_NVDISASM"), std::string::npos);
+  }
+  setenv("LSSAR_NVDISASM", kept.c_str(), 1);  // "" is as if it were not set
+}
+
+TEST(LoopTimer, ReadsTheLoopsOfBothPasses) {
+  EngineOptions options;
+  options.cache.directory = "none";
+  options.compiler = CompilerChoice::kNvrtc;
+  const Target target = *target_from_name("sm_90a");
+  Problem problem;
+  problem.head_dim = problem.head_dim_v = 64;
+  const Schedule schedule = default_schedule(problem, target);
+  LoopTimer timer(options);
+  const auto clocks = timer.clocks(problem, target, {"c0", schedule, {}});
+  if (clocks.status().code() == StatusCode::kMissing) GTEST_SKIP() << clocks.status().message();
+  ASSERT_TRUE(clocks.ok()) << clocks.status().to_string();
+  ASSERT_EQ(clocks->size(), 2u);
+  for (const double one : *clocks) {
+    EXPECT_GT(one, 2.0 * 64 / 4096);  // what a product of a score takes
+    EXPECT_LT(one, 0.5);
+  }
+  CostModel model(problem, {2, 16, 16, 8192, 8192}, target, *gpu_model("sm_90a"));
+  EXPECT_TRUE(model.sum_of_both(schedule, *clocks).has_value());
 }
 
 TEST(TimingLoop, ABackwardHasTwoProductsForEachScore) {

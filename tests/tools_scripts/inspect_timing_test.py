@@ -38,7 +38,8 @@ class SoftmaxForward(unittest.TestCase):
         done = inspected("--json")
         if done.returncode != 0:
             raise AssertionError(done.stderr)
-        cls.loops = json.loads(done.stdout)["timing"]
+        cls.said = json.loads(done.stdout)
+        cls.loops = cls.said["timing"]
 
     def ways(self):
         return [(loop, way) for loop in self.loops for way in loop["ways"]]
@@ -72,11 +73,17 @@ class SoftmaxForward(unittest.TestCase):
             self.assertAlmostEqual(sum(way["uses"].values()), way["predicted_clocks"], places=3)
             self.assertAlmostEqual(way["uses"]["issue"], way["instructions"], places=3)
 
+    def test_the_sum_of_both_models_has_more_than_the_loops(self):
+        both = self.said["sum_of_both"]
+        self.assertGreater(both["ms"], both["loops_ms"])
+        self.assertLess(abs(both["ms"] / self.said["estimate_ms"] - 1), 0.5)
+
     def test_text(self):
         done = inspected()
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("Timing, predicted from machine code", done.stdout)
         self.assertIn(f"({self.loops[0]['ways'][0]['scores']} scores)", done.stdout)
+        self.assertIn(f"all else: {self.said['sum_of_both']['ms']:.4g} ms (predicted)", done.stdout)
 
     def test_a_portable_kernel_is_refused(self):
         done = inspected(target="sm_80")

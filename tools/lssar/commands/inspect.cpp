@@ -1,10 +1,13 @@
 // lssar inspect: one kernel's source, PTX, machine code and counters; or two kernels side by side.
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "autotune/model/cost_model.h"
 #include "autotune/search/tuner.h"
 #include "base/file.h"
 #include "codegen/emitted_file.h"
@@ -131,14 +134,48 @@ Result<int> time_cubin(const InspectOptions& options) {
   return static_cast<int>(kDone);
 }
 
+// What `--timing` adds of a problem's kernel.
+struct Timing {
+  std::vector<KernelTiming> kernels;
+  double estimate_ms = 0;        // by the cost model
+  std::optional<SumOfBoth> sum;  // of both models
+};
+
+Result<Timing> timing_of(const Inspection& inspection, const KernelVariation& kernel,
+                         const InspectOptions& options) {
+  Timing timing;
+  LSSAR_ASSIGN_OR_RETURN(timing.kernels,
+                         facts_timing(inspection.facts, kernel.problem.pass, kernel.target));
+  LSSAR_ASSIGN_OR_RETURN(const GpuModel gpu, gpu_model(kernel.target.name()));
+  CostModel model(kernel.problem, options.problem.sizes_to_choose_by(kernel.problem), kernel.target,
+                  gpu);
+  timing.estimate_ms = model.estimate(kernel.choice.schedule).ms;
+  timing.sum = model.sum_of_both(kernel.choice.schedule, clocks_per_score(timing.kernels));
+  return timing;
+}
+
+void add_json(const Timing& timing, nlohmann::json* json) {
+  (*json)["timing"] = to_json(timing.kernels);
+  (*json)["estimate_ms"] = timing.estimate_ms;
+  if (timing.sum)
+    (*json)["sum_of_both"] = {{"ms", timing.sum->ms}, {"loops_ms", timing.sum->loops_ms}};
+}
+
+std::string text_of(const Timing& timing) {
+  std::string text = timing_text(timing.kernels);
+  if (timing.sum)
+    text += fmt::format("  these loops and, by the cost model, all else: {:.4g} ms (predicted)\n",
+                        timing.sum->ms);
+  return text;
+}
+
 Result<int> show_json(const Inspection& inspection, const KernelVariation& kernel,
                       const InspectOptions& options) {
   nlohmann::json json = to_json(inspection);
   describe_choice(kernel.choice, &json);
   if (options.timing) {
-    LSSAR_ASSIGN_OR_RETURN(const std::vector<KernelTiming> timing,
-                           facts_timing(inspection.facts, kernel.problem.pass, kernel.target));
-    json["timing"] = to_json(timing);
+    LSSAR_ASSIGN_OR_RETURN(const Timing timing, timing_of(inspection, kernel, options));
+    add_json(timing, &json);
   }
   print_json(json);
   return static_cast<int>(kDone);
@@ -159,9 +196,8 @@ Result<int> inspect_all(InspectOptions options) {
   if (options.json) return show_json(inspection, kernel, options);
   LSSAR_ASSIGN_OR_RETURN(std::string text, view_of(inspection, options.view));
   if (options.timing) {
-    LSSAR_ASSIGN_OR_RETURN(const std::vector<KernelTiming> timing,
-                           facts_timing(inspection.facts, kernel.problem.pass, kernel.target));
-    text += timing_text(timing);
+    LSSAR_ASSIGN_OR_RETURN(const Timing timing, timing_of(inspection, kernel, options));
+    text += text_of(timing);
   }
   // The other views are files: source, PTX, machine code.
   if (!options.execution.quiet())

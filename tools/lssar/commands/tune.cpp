@@ -13,6 +13,7 @@
 #include "base/json_text.h"
 #include "base/output_file.h"
 #include "cache/location.h"
+#include "inspect/timing/loop_timer.h"
 #include "tools/lssar/call/sequence_lengths.h"
 #include "tools/lssar/commands/subcommands.h"
 #include "tools/lssar/commands/table_files.h"
@@ -120,6 +121,11 @@ Result<TuneOptions> tune_options(const TuneCommand& options) {
         "would be lost; allowed are a file, and none to keep nothing");
   }
   tuning.cancelled = [] { return kept_interrupt() != 0; };
+  tuning.loop_clocks = [timer = std::make_shared<LoopTimer>(engine)](
+                           const Problem& problem, const Target& target,
+                           const CandidateSpec& candidate) {
+    return timer->clocks(problem, target, candidate);
+  };
   return tuning;
 }
 
@@ -227,7 +233,8 @@ void add_tune(CLI::App& app, Action* action) {
       "\nEvery candidate is compiled, checked against the reference and timed in processes of\n"
       "their own; the best goes into the tuning table, where plans find it. Interrupted and\n"
       "started again, a search goes on where it was. On the virtual device nothing is timed:\n"
-      "counters and the cost model rank, and records say \"predicted\".\n\n"
+      "counters and the cost model rank, for sm_90a machine code, too; records say\n"
+      "\"predicted\".\n\n"
       "A problem with varlen is timed with the sequences of --lengths. Without them the longest\n"
       "has 4096 tokens, and the others are evenly shorter.\n\n"
       "Example:\n"
