@@ -95,6 +95,7 @@ TEST(NoAllocation, InDecoding) {
       sequences.seq_new = 1;
       tensors.k_new = contiguous_tensor(next += 1 << 20, 2, 1, 64);
       tensors.v_new = contiguous_tensor(next += 1 << 20, 2, 1, 64);
+      tensors.key_norms = next += 1 << 20;
     }
     const int before = num_allocations();
     const Status status =
