@@ -132,6 +132,12 @@ Status execute(Pass pass, const lssar_plan* plan, const lssar_call* call) {
                     "seqused_q and seqused_k",
                     sequences.seq_new));
   }
+  if (known.key_norms != nullptr) {
+    return invalid_argument(
+        fmt::format("key_norms = {}: must be NULL in a call without cu_seqlens_q, cu_seqlens_k, "
+                    "seqused_q and seqused_k",
+                    static_cast<const void*>(known.key_norms)));
+  }
   sizes.range = capi::range_of_call(known.range);
   return plan->now().plan->execute(pass, sizes, capi::tensors_of_call(known), workspace,
                                    known.stream);

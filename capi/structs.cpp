@@ -263,6 +263,7 @@ Tensors tensors_of_call(const lssar_call& call) {
   tensors.alibi_slopes = reinterpret_cast<DevicePtr>(call.alibi_slopes);
   tensors.k_new = tensor(call.k_new);
   tensors.v_new = tensor(call.v_new);
+  tensors.key_norms = reinterpret_cast<DevicePtr>(call.key_norms);
   return tensors;
 }
 

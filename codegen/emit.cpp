@@ -313,7 +313,8 @@ void write_sequence_call(SourceWriter& out, const std::vector<Step>& steps, size
              {{"i", number(static_cast<int64_t>(i))},
               {"ticket", boolean(step.takes_ticket)},
               {"shared", boolean(is_shared)}});
-    out.line("  lssar_device::$call$(own);", {{"call", step.call}});
+    out.line("  lssar_device::$call$($params$);",
+             {{"call", step.call}, {"params", step.reads_all ? "own, params" : "own"}});
   }
 }
 

@@ -95,6 +95,9 @@ struct LaunchStep {
 
 constexpr int kMaxKernelMaps = 32;
 
+// The launch that has fewer blocks in a call with kept norms (SequencesParams::key_norms).
+inline constexpr char kKeyNormsEntry[] = "lssar_key_norms";
+
 // Whether a call of `rows` rows has the launch.
 inline bool is_launched(const LaunchStep& step, int64_t rows) {
   return rows >= step.least_rows && (step.most_rows == 0 || rows <= step.most_rows);

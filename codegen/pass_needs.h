@@ -41,6 +41,9 @@ bool reads_sink(const Problem& problem);
 bool reads_alibi(const Problem& problem);
 // Whether a call may bring new keys and values, which are written into k and v.
 bool takes_new_keys(const Problem& problem);
+// Whether a call may have norms of keys that are kept beside the cache. Not with rotary positions,
+// because kernels take the norms of turned keys, whose bits differ.
+bool keeps_key_norms(const Problem& problem);
 // Whether scores are more than scaled products and a bias of the row: with a soft cap, or ALiBi.
 bool changes_scores(const Problem& problem);
 

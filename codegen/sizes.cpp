@@ -167,6 +167,10 @@ bool takes_new_keys(const Problem& problem) {
   return problem.varlen && problem.pass == Pass::kForward;
 }
 
+bool keeps_key_norms(const Problem& problem) {
+  return takes_new_keys(problem) && problem.score.qk_norm && problem.rotary_dim == 0;
+}
+
 bool changes_scores(const Problem& problem) {
   return problem.score.soft_cap != 0 || problem.score.alibi != Alibi::kNone;
 }

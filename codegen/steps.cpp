@@ -187,7 +187,11 @@ std::vector<Step> decode_steps(const Problem& problem, const Schedule& schedule)
 std::vector<Step> attention_steps(const Problem& problem, const Schedule& schedule) {
   if (divides_keys(problem, schedule)) return decode_steps(problem, schedule);
   std::vector<Step> steps = first_steps(problem);
-  steps.push_back(row_step("lssar_key_norms", GridRows::kKeys, "key_norms"));
+  steps.push_back(row_step(kKeyNormsEntry, GridRows::kKeys, "key_norms"));
+  if (keeps_key_norms(problem)) {
+    steps.back().call = "key_norms_of_sequence";
+    steps.back().reads_all = true;
+  }
   if (problem.pass != Pass::kBackward && schedule.variant == Variant::kHopper) {
     steps.push_back(hopper_forward_step(problem, schedule));
     return steps;

@@ -17,6 +17,7 @@ struct Step {
   std::string call;           // the template's entry
   std::string shared_bytes;   // as the device computes it; empty without dynamic shared memory
   bool takes_ticket = false;  // of varlen: blocks are numbered in the order in which they start
+  bool reads_all = false;     // of varlen: the entry also gets the parameters of all sequences
   int min_blocks = 1;         // row kernels are bound by memory and need no register limit
 };
 

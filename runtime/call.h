@@ -47,6 +47,8 @@ struct Tensors {
   DevicePtr rotary_cos = 0, rotary_sin = 0;
   int64_t rotary_positions = 0;
   DevicePtr alibi_slopes = 0;  // with reads_alibi: float32 [heads], read by every pass
+  // With keeps_key_norms, or 0: float32, contiguous, one for each row of k. New keys' are written.
+  DevicePtr key_norms = 0;
 };
 
 // The shapes of a call's tensors: [batch_q, heads, rows_q, dim] of queries and what is like them,

@@ -117,6 +117,9 @@ class DeviceSequences {
            "more launches than kernels know");
     for (size_t i = 0; i < steps_.size(); ++i) {
       params_.launches[i] = sequence_launch(steps_[i], call_.sizes);
+      // A copy of norms takes little time, so its blocks get many.
+      if (params_.key_norms != nullptr && steps_[i].entry == kKeyNormsEntry)
+        params_.launches[i].rows = lssar_device::kKeptNormsOfBlock;
       LSSAR_ASSIGN_OR_RETURN(blocks_[i], blocks_of(steps_[i], params_.launches[i]));
       if (blocks_[i] != 0) LSSAR_RETURN_IF_ERROR(encode_maps(device, i));
     }
@@ -201,6 +204,7 @@ class DeviceSequences {
       params_.seq_new = sequences.seq_new;
       params_.total_new = sequences.total_new;
     }
+    params_.key_norms = reinterpret_cast<float*>(call_.tensors.key_norms);
     params_.num_sequences = table(tables.num_sequences);
     params_.buckets = table(tables.buckets);
     params_.order = table(tables.order);

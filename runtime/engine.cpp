@@ -354,6 +354,7 @@ Status Engine::execute_sequences(const PreparedKernel& kernel, const Sizes& size
   LSSAR_RETURN_IF_ERROR(check_sizes(problem, sizes));
   LSSAR_RETURN_IF_ERROR(check_totals(sequences));
   LSSAR_RETURN_IF_ERROR(check_new_keys(problem, sequences));
+  LSSAR_RETURN_IF_ERROR(check_key_norms(problem, tensors));
   LSSAR_RETURN_IF_ERROR(check_rotary_positions(problem, sizes, tensors));
   if (host_reads_lengths(*device_))
     LSSAR_RETURN_IF_ERROR(check_sequences(problem, sizes, sequences));

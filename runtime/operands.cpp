@@ -50,6 +50,16 @@ Operand of_heads(const char* name, DevicePtr data, int64_t heads, bool written) 
   return operand;
 }
 
+// One float32 number for each row of k.
+Operand of_key_rows(const char* name, DevicePtr data, const TensorShapes& shapes, bool written) {
+  Operand operand = of_heads(name, data, shapes.rows_k, written);
+  operand.sizes[0] = shapes.batch_k;
+  operand.sizes[1] = shapes.kv_heads;
+  operand.strides[0] = shapes.kv_heads * shapes.rows_k;
+  operand.strides[1] = shapes.rows_k;
+  return operand;
+}
+
 // What a call reads of a table of angles.
 Operand of_positions(const char* name, DevicePtr data, int64_t rows, int64_t pairs) {
   Operand operand = bytes_at(name, data, static_cast<size_t>(pairs), false);
@@ -159,6 +169,8 @@ Operands list_operands(const Problem& problem, const TensorShapes& shapes, const
     list.add(of_new_keys("k_new", tensors.k_new, problem.head_dim));
     list.add(of_new_keys("v_new", tensors.v_new, problem.head_dim_v));
   }
+  if (tensors.key_norms != 0)
+    list.add(of_key_rows("key_norms", tensors.key_norms, shapes, appends));
   if (problem.pass == Pass::kWeightedSum)
     list.add(bytes_at("partial_o", tensors.partial_o, saved.partial_o, true));
   if (is_of_range(problem.pass) || (problem.pass == Pass::kForward && tensors.row_stats != 0))

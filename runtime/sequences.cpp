@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <numeric>
@@ -105,6 +107,37 @@ Tensor part_of(const Tensor& tensor, const Rows& rows, int elem_bytes) {
   part.data += static_cast<DevicePtr>(
       (rows.batch * tensor.batch_stride + rows.first * tensor.row_stride) * elem_bytes);
   return part;
+}
+
+// |x| of an element; infinity where it is not finite.
+float magnitude(DType dtype, const std::byte* at) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  uint32_t bits = 0;
+  std::memcpy(&bits, at, static_cast<size_t>(dtype_bytes(dtype)));
+  if (dtype == DType::kFp16) {
+    bits &= 0x7FFF;
+    return bits >= 0x7C00 ? kInfinity : std::bit_cast<float>(bits << 13) * 0x1p112f;
+  }
+  if (dtype == DType::kBf16) bits <<= 16;
+  bits &= 0x7FFFFFFF;
+  return bits >= 0x7F800000 ? kInfinity : std::bit_cast<float>(bits);
+}
+
+// As inverse_norm of templates/tile/row_group.cuh, with about its sums.
+float inverse_norm_of(DType dtype, int dim, const std::byte* row) {
+  constexpr int kSums = 8;
+  constexpr float kTinySquare = 1e-24f;
+  float sums[kSums] = {};
+  for (int col = 0; col < dim; col += kSums) {
+    for (int i = 0; i < kSums; ++i) {
+      const float x = magnitude(dtype, row + static_cast<ptrdiff_t>(col + i) * dtype_bytes(dtype));
+      sums[i] += x * x;
+    }
+  }
+  const float square = std::accumulate(std::begin(sums), std::end(sums), 0.0f);
+  if (!(square < std::numeric_limits<float>::infinity()))
+    return std::numeric_limits<float>::quiet_NaN();
+  return square <= kTinySquare ? 0.0f : 1.0f / std::sqrt(square);
 }
 
 // What the launches of a call need of one sequence.
@@ -258,6 +291,7 @@ class HostSequences {
     const Tensors& tensors = call_.tensors;
     append(tensors.k, tensors.k_new, call_.problem.head_dim);
     append(tensors.v, tensors.v_new, call_.problem.head_dim_v);
+    if (tensors.key_norms != 0) keep_norms();
   }
   void append(const Tensor& cache, const Tensor& added, int dim) const {
     const Sequences& s = call_.sequences;
@@ -275,6 +309,29 @@ class HostSequences {
                       reinterpret_cast<const void*>(at(added, from, head, row)),
                       static_cast<size_t>(dim) * bytes);
         }
+      }
+    }
+  }
+
+  // Writes the norms of new keys beside the cache. Kernels compute their own when they pack keys.
+  void keep_norms() const {
+    const Sequences& s = call_.sequences;
+    const Tensor& k = call_.tensors.k_new;
+    const DType dtype = call_.problem.dtype;
+    const int64_t rows = s.cu_seqlens_k == nullptr ? call_.sizes.seq_k : s.total_k;
+    auto* const norms = reinterpret_cast<float*>(call_.tensors.key_norms);
+    for (int64_t b = 0; b < call_.sizes.batch; ++b) {
+      const Rows to = rows_of(b, s.cu_seqlens_k, s.seqused_k, call_.sizes.seq_k);
+      const Rows from = rows_of(b, s.cu_seqlens_new, nullptr, s.seq_new);
+      for (int64_t head = 0; head < call_.sizes.kv_heads; ++head) {
+        const auto* const keys = reinterpret_cast<const std::byte*>(
+            part_of(k, from, dtype_bytes(dtype)).data +
+            static_cast<DevicePtr>(head * k.head_stride * dtype_bytes(dtype)));
+        float* const kept = norms + (to.batch * call_.sizes.kv_heads + head) * rows + to.first +
+                            to.length - from.length;
+        for (int64_t row = 0; row < from.length; ++row)
+          kept[row] = inverse_norm_of(dtype, call_.problem.head_dim,
+                                      keys + row * k.row_stride * dtype_bytes(dtype));
       }
     }
   }
@@ -442,6 +499,15 @@ Status check_new_keys(const Problem& problem, const Sequences& sequences) {
   }
   const bool is_packed = sequences.seq_new != 0 && sequences.cu_seqlens_new != nullptr;
   return is_packed ? check_total("new", sequences.total_new) : Status();
+}
+
+Status check_key_norms(const Problem& problem, const Tensors& tensors) {
+  if (tensors.key_norms == 0 || keeps_key_norms(problem)) return {};
+  std::string where = fmt::format("rotary_dim = {}", problem.rotary_dim);
+  if (!problem.score.qk_norm) where = "a score that takes no norms of keys";
+  if (!takes_new_keys(problem)) where = fmt::format("pass {}", pass_name(problem.pass));
+  return invalid_argument(
+      fmt::format("key_norms = {:#x}: must be NULL with {}", tensors.key_norms, where));
 }
 
 Status check_sequences(const Problem& problem, const Sizes& sizes, const Sequences& sequences) {

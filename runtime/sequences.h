@@ -73,6 +73,9 @@ Status check_totals(const Sequences& sequences);
 // with packed new keys a total_new that is out of range.
 Status check_new_keys(const Problem& problem, const Sequences& sequences);
 
+// kInvalidArgument: key_norms is not null, and the problem keeps none.
+Status check_key_norms(const Problem& problem, const Tensors& tensors);
+
 // Bytes of workspace that suffice for every call of these sizes with `total_q` queries and
 // `total_k` keys in all.
 Result<size_t> sequences_workspace_bytes(const Problem& problem, const Schedule& schedule,

@@ -334,6 +334,9 @@ extern "C" __global__ void __launch_bounds__(512)
   lssar_device::order_sequences<SampleAppend>(params);
   lssar_device::append_rows<SampleAppend, 1>(params);
   lssar_device::append_rows<SampleUnalignedAppend, 1>(params);
+  lssar_device::AttentionParams own;
+  if (lssar_device::enter_sequence<SampleAppend, 1, false, false>(own, params))
+    lssar_device::key_norms_of_sequence<SampleAppend>(own, params);
 }
 
 extern "C" __global__ void __launch_bounds__(64)

@@ -474,6 +474,7 @@ typedef struct lssar_range {
  *   rotary_cos, _sin    [rotary_positions, rotary_dim / 2]   r      r       r
  *   alibi_slopes        float32 [heads], with score's alibi  r      r       r      r      r
  *   k_new, v_new        see "New keys"                       r
+ *   key_norms           see "Norms of keys"                  rw
  *
  * The backward needs the q, k, v, sink of its forward_train, and o and what else that wrote. Both
  * use one plan, or two of the same problem with the same saved sizes. Gradients are overwritten,
@@ -519,6 +520,7 @@ typedef struct lssar_call {
   int64_t seq_new;               /* the most of one sequence; 0: there are none */
   const int32_t* cu_seqlens_new; /* NULL: every sequence has seq_new */
   int64_t total_new;             /* rows of packed ones; read only with cu_seqlens_new */
+  float* key_norms;              /* may be NULL: see "Norms of keys" */
 } lssar_call;
 
 /* Each enqueues one pass on call->stream. Capture-safe (convention 10). If a check fails (every
@@ -576,6 +578,23 @@ LSSAR_API lssar_status lssar_execute_backward(const lssar_plan* plan,
  * that of k and v. The array is in memory of the device. A bad entry counts as a bad length, and so
  * do more new keys than a sequence has keys. With rotary_dim k and k_new hold keys before the
  * rotation. */
+
+/* Norms of keys: a GPU reads all keys once for their norms alone, unless blocks divide the keys of
+ * a few queries. A caller may keep the norms beside k; keys are then read twice, not three times.
+ * key_norms is float32, aligned to 4 bytes, contiguous, with an entry for each row of k:
+ * [batch, kv_heads, seq_k], or with cu_seqlens_k [1, kv_heads, total_k]. The entry of key k_j is
+ * 1 / |k_j|: 0 where |k_j| is at most 1e-12, NaN where a component is not finite or |k_j|^2 is
+ * beyond float32.
+ *
+ * The call writes the entries of its new keys. It may take all others from here instead of from the
+ * keys, so they must be what earlier calls wrote for the keys that k holds. To fill them at first,
+ * bring all keys as new ones. A call with key_norms = NULL needs no entries and writes none; after
+ * it those of its new keys are missing. key_norms overlaps no other tensor of the call. Results
+ * have the same bits with key_norms and without. The cpu device writes the entries of new keys and
+ * reads no others, because it packs all keys anyway.
+ *
+ * Only a forward with problem.varlen may have key_norms, with a score that takes norms of keys and
+ * without rotary_dim (norms are those of turned keys then). INVALID_ARGUMENT elsewhere. */
 
 /* Keys in ranges: the forward's two passes one by one, with errors as above, so that keys may be
  * split over GPUs (context parallelism), calls (ring attention) or streams (few queries, many

@@ -8,8 +8,9 @@ import torch
 
 from . import _op, _rotary, _rules
 from ._check import check_is_tensor
+from ._score_text import score_fields
 from ._varlen import check_lengths, check_tensors
-from ._varlen_op import Lengths, Options, append_and_attend, attend, plain_rows
+from ._varlen_op import Lengths, Options, attend, attend_with_caches, plain_rows
 
 
 @torch.no_grad()
@@ -34,6 +35,7 @@ def attention_with_kv_cache(
     rotary_sin: Optional[torch.Tensor] = None,
     rotary_interleaved: bool = False,
     alibi_slopes: Optional[torch.Tensor] = None,
+    key_norms: Optional[torch.Tensor] = None,
 ) -> torch.Tensor:
     """lssar.attention of new queries against caches of keys and values; not differentiable.
 
@@ -55,6 +57,10 @@ def attention_with_kv_cache(
             positions as `room` and as queries.
         alibi_slopes: as for lssar.attention. Query i of n stands at position keys - n + i of its entry,
             new keys counted, and key j at j.
+        key_norms: float32 [batch, kv_heads, room], contiguous, kept beside k_cache, for scores that
+            take norms of keys. The call writes the reciprocal norms of k. Those of the other keys must
+            be what earlier calls wrote: a GPU may read them instead of the keys, which spares time
+            with more than 16 queries. To fill it at first, bring all keys as k.
 
     Returns [batch, length, heads, dv]. Keys beyond an entry's length are not read.
 
@@ -66,6 +72,8 @@ def attention_with_kv_cache(
     check_tensors(q, k_cache, v_cache, 4, options, sink, alibi_slopes)
     batch, room = k_cache.shape[:2]
     used = _cache_lengths(q, k, v, k_cache, v_cache, cache_seqlens)
+    if key_norms is not None:
+        _check_key_norms(key_norms, k_cache, score)
     if rotary_cos is not None or rotary_sin is not None or rotary_interleaved is not False:
         rotary = (rotary_cos, rotary_sin, rotary_interleaved)
         _rotary.check(*rotary, q)
@@ -75,19 +83,22 @@ def attention_with_kv_cache(
         return q.new_empty((*q.shape[:-1], v_cache.shape[-1]))
     options = options._replace(offset=float(offset))
     q = plain_rows(q)
-    is_appended = k is not None and _is_plain(q, k_cache, v_cache, k, v, sink, alibi_slopes)
-    if k is not None and not is_appended:
+    is_plain = _is_plain(q, k_cache, v_cache, k, v, sink, alibi_slopes, key_norms)
+    if k is not None and not is_plain:
         _append(k_cache, v_cache, k, v, used)
+        if key_norms is not None:
+            _append_norms(key_norms, k, used)
     after = used if k is None else used + k.shape[1]
     lengths = Lengths(batch, q.shape[1], room, None, None, None, after, alibi_slopes=alibi_slopes)
-    if is_appended:
-        return append_and_attend(q, k_cache, v_cache, k, v, lengths, options, sink)
+    if is_plain and (k is not None or key_norms is not None):
+        new = () if k is None else (k, v)
+        return attend_with_caches(q, k_cache, v_cache, new, lengths, options, sink, key_norms)
     return attend(q, k_cache, v_cache, lengths, options, sink, "attention_with_kv_cache")
 
 
-def _is_plain(q, k_cache, v_cache, k, v, sink, alibi_slopes):
+def _is_plain(q, k_cache, v_cache, k, v, sink, alibi_slopes, key_norms):
     """Whether the library's call may write the caches. torch.compile and the like see operators."""
-    calls = ((q, k_cache, v_cache, sink), (q, k, v, alibi_slopes))
+    calls = ((q, k_cache, v_cache, sink), (q, k, v, alibi_slopes), (q, q, q, key_norms))
     return all(_op.is_plain_call(*tensors) for tensors in calls)
 
 
@@ -139,3 +150,28 @@ def _append(k_cache, v_cache, k, v, used):
     entries = torch.arange(k.shape[0], device=k.device)[:, None]
     k_cache[entries, rows] = k
     v_cache[entries, rows] = v
+
+
+def _append_norms(key_norms, k, used):
+    """As the library's call writes them, up to rounding."""
+    rows = used.long()[:, None] + torch.arange(k.shape[1], device=k.device)
+    entries = torch.arange(k.shape[0], device=k.device)[:, None]
+    square = k.float().square().sum(-1)
+    norms = torch.where(square <= 1e-24, 0.0, square.rsqrt())
+    norms = torch.where(square < float("inf"), norms, float("nan"))
+    key_norms.transpose(1, 2)[entries, rows] = norms
+
+
+def _check_key_norms(key_norms, k_cache, score):
+    check_is_tensor("key_norms", key_norms)
+    if score and not score_fields(score)["qk_norm"]:
+        raise ValueError(f"key_norms: must be None with score {score!r}, which takes no norms of keys")
+    batch, room, kv_heads = k_cache.shape[:3]
+    wanted = (batch, kv_heads, room)
+    if key_norms.dtype != torch.float32 or key_norms.shape != wanted or not key_norms.is_contiguous():
+        raise ValueError(
+            f"key_norms: {key_norms.dtype} {tuple(key_norms.shape)} with strides {key_norms.stride()}; "
+            f"must be torch.float32 {wanted}, contiguous"
+        )
+    if key_norms.device != k_cache.device:
+        raise ValueError(f"key_norms: on '{key_norms.device}'; must be on '{k_cache.device}', as q")

@@ -1,7 +1,7 @@
 """The fields of a score function's text, for what Python itself must know of them.
 
-Used by _plans, _reference and _transformers; needs no torch. liblssar.so has accepted the text
-(score/score_text.h), so errors are not checked again.
+Used by _kv_cache, _plans, _reference and _transformers; needs no torch. liblssar.so has accepted the
+text (score/score_text.h), so errors are not checked again.
 """
 
 import functools

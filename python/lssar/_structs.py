@@ -178,6 +178,7 @@ class Call(ctypes.Structure):
         ("seq_new", ctypes.c_int64),
         ("cu_seqlens_new", ctypes.c_void_p),
         ("total_new", ctypes.c_int64),
+        ("key_norms", ctypes.c_void_p),
     ]
 
 

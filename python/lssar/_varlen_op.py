@@ -70,6 +70,7 @@ _CALL = _structs.packer(
     *("cu_seqlens_q", "cu_seqlens_k", "seqused_q", "seqused_k", "total_q", "total_k"),
     *("rotary_cos", "rotary_sin", "rotary_positions", "alibi_slopes"),
     *("k_new.data", "k_new.strides", "v_new.data", "v_new.strides", "seq_new"),
+    "key_norms",
 )
 
 
@@ -115,7 +116,7 @@ def _keys_in_use(plan, k, used):
     return min(int(used.clamp(min=0).sum()), _rows(k))
 
 
-def _run(name, q, k, v, lengths, options, sink, saved=None, **more):
+def _run(name, q, k, v, lengths, options, sink, saved=None, key_norms=None, **more):
     """Runs one pass and returns what it saved, or `saved`.
 
     `saved`: for the backward, what the forward for training saved; else None.
@@ -165,6 +166,7 @@ def _run(name, q, k, v, lengths, options, sink, saved=None, **more):
         _address(slopes),
         *(f(more.get(name)) for name in ("k_new", "v_new") for f in (_address, _strides)),
         more["k_new"].shape[1] if "k_new" in more else 0,
+        _address(key_norms),
     )
     # The other calls have no max_seqlen_*, which check_sequences names.
     check = _plans.check_sequences if lengths.cu_q is not None else library().check
@@ -192,7 +194,7 @@ def _new_gradient(x, has_holes):
 
 def _forward(name, q, k, v, lengths, options, sink, **new):
     """o, and what the forward for training saves. `new`: k_new and v_new, which the call writes into k
-    and v, or nothing."""
+    and v, and key_norms; or nothing."""
     q, k, v, sink = _with_plain_rows(q, k, v, sink)
     holes = lengths.leave_rows(q, lengths.cu_q, lengths.used_q)
     # A GPU computes nothing if a length is bad.
@@ -326,13 +328,14 @@ def _define_operators():
 _by_operator, _backward_operator = _define_operators() if _op.HAS_OPERATORS else (None, None)
 
 
-def append_and_attend(q, k, v, k_new, v_new, lengths, options, sink):
-    """Writes k_new and v_new, [batch, new, kv_heads, dim], over the last keys of each entry of k and v,
-    and attends to all, in one call. No gradient. REQUIRES: _op.is_plain_call of all tensors."""
-    new = {"k_new": plain_rows(k_new), "v_new": plain_rows(v_new)}
-    o = _forward("forward", q, k, v, lengths, options, sink, **new)[0]
-    for x in (k, v):
-        if not x.is_inference():
+def attend_with_caches(q, k, v, new, lengths, options, sink, key_norms):
+    """Writes `new`, k and v, each [batch, new, kv_heads, dim], over the last keys of each entry of k
+    and v, and their norms into key_norms, if it is not None. Attends to all, in one call. `new` may be
+    empty. No gradient. REQUIRES: _op.is_plain_call of all tensors."""
+    named = {name: plain_rows(x) for name, x in zip(("k_new", "v_new"), new)}
+    o = _forward("forward", q, k, v, lengths, options, sink, key_norms=key_norms, **named)[0]
+    for x in (k, v, key_norms) if new else ():
+        if x is not None and not x.is_inference():
             _increment_version(x)
     return o
 

@@ -323,6 +323,52 @@ class Caches(unittest.TestCase):
         for x, y in zip(caches, (self.cache_k, self.cache_v)):
             self.assertTrue(torch.equal(x, y))
 
+    def _with_norms(self, key_norms, steps):
+        """What calls give that begin with empty caches, and the caches."""
+        generator = torch.Generator().manual_seed(6)
+        caches = [torch.zeros_like(x) for x in (self.cache_k, self.cache_v)]
+        used, results = torch.zeros(3, dtype=torch.int32), []
+        for new in steps:
+            shapes = [(3, new, heads, 16) for heads in (4, 2, 2)]
+            q, k, v = (torch.randn(shape, generator=generator) for shape in shapes)
+            k[0, 0, 0] = 0
+            o = lssar.attention_with_kv_cache(
+                q, *caches, k, v, used, causal=True, key_norms=key_norms
+            )
+            used, results = used + new, [*results, o]
+        return results, caches[0]
+
+    def test_norms_of_keys_are_kept(self):
+        steps = (5, 1, 2, 20)
+        norms = torch.full((3, 2, 50), -1.0)
+        version = norms._version
+        wanted, k = self._with_norms(None, steps)
+        results, _ = self._with_norms(norms, steps)
+        for x, y in zip(results, wanted):
+            self.assertTrue(torch.equal(x, y))
+        keys = k[:, :28].transpose(1, 2).double()
+        lengths = keys.norm(dim=-1)
+        expected = torch.where(lengths == 0, 0.0, 1 / lengths).float()
+        torch.testing.assert_close(norms[..., :28], expected, rtol=1e-6, atol=0)
+        self.assertTrue((norms[..., 28:] == -1).all())
+        if hasattr(torch.autograd.graph, "increment_version"):
+            self.assertGreater(norms._version, version)
+        more = {"cache_seqlens": 28, "key_norms": norms}
+        lssar.attention_with_kv_cache(self.q, k, self.cache_v, **more)  # no new keys
+
+    @needs_operators
+    def test_modes_see_norms_written(self):
+        class Mode(torch.utils._python_dispatch.TorchDispatchMode):
+            def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+                return function(*args, **(kwargs or {}))
+
+        norms, wanted = torch.zeros(3, 2, 50), torch.zeros(3, 2, 50)
+        results, _ = self._with_norms(wanted, (5, 1, 20))
+        with Mode():
+            others, _ = self._with_norms(norms, (5, 1, 20))
+        torch.testing.assert_close(norms, wanted)
+        torch.testing.assert_close(others, results)
+
     def test_no_entries(self):
         empty = [x[:0] for x in (self.q, self.cache_k, self.cache_v)]
         self.assertEqual(lssar.attention_with_kv_cache(*empty).shape, (0, 2, 4, 16))
@@ -363,6 +409,14 @@ class Caches(unittest.TestCase):
             ("cache_seqlens: 49; must be from 0 to 48", (*good, self.k, self.v), {"cache_seqlens": 49}),
             ("cache_seqlens: 1099511627776", good, {"cache_seqlens": 2**40}),
             ("k and v", (*good, self.k), {}),
+            ("key_norms: list; must be a torch.Tensor", good, {"key_norms": []}),
+            ("key_norms: torch.float32 \\(3, 50, 2\\)", good, {"key_norms": torch.zeros(3, 50, 2)}),
+            ("key_norms: torch.float64", good, {"key_norms": torch.zeros(3, 2, 50).double()}),
+            (
+                "key_norms: must be None with score 'softmax'",
+                good,
+                {"key_norms": torch.zeros(3, 2, 50), "score": "softmax"},
+            ),
             ("k: torch.float32 \\(3, 2, 2, 8\\)", (*good, self.k[..., :8], self.v), {}),
             ("q: shape", (self.q[0], *good[1:]), {}),
         ):

@@ -82,6 +82,9 @@ struct SequenceLaunch {
 
 inline constexpr int kMaxSequenceLaunches = 12;
 
+// Norms that a block of lssar_key_norms copies in a call with SequencesParams::key_norms.
+inline constexpr int kKeptNormsOfBlock = 1024;
+
 // The argument for sequences that have lengths of their own. Row 0 of sequence b is
 // row cu_seqlens[b] of tensors of batch 1. Without cu_seqlens it is row 0 of batch entry b.
 struct SequencesParams {
@@ -112,6 +115,10 @@ struct SequencesParams {
   const int* cu_seqlens_new;  // [batch + 1] or null
   long long seq_new;          // the most that one sequence may have; 0: none has any
   long long total_new;        // rows of tensors of batch 1
+
+  // kAppends: k_inv_norm of all keys, kept from call to call, [batch, kv_heads, seq_k] or
+  // [1, kv_heads, total_k]; may be null.
+  float* key_norms;
 };
 
 // What a TMA instruction takes: a tensor and its box, in the encoding of the device.

@@ -98,7 +98,7 @@ static int check_layout(const char* language) {
       OFFSET(lssar_range, num_keys, 8),
       OFFSET(lssar_range, first_query, 16),
       OFFSET(lssar_range, num_queries, 24),
-      SIZE_OF(lssar_call, 592),
+      SIZE_OF(lssar_call, 600),
       OFFSET(lssar_call, sizes, 8),
       OFFSET(lssar_call, q, 48),
       OFFSET(lssar_call, o, 144),
@@ -123,6 +123,7 @@ static int check_layout(const char* language) {
       OFFSET(lssar_call, k_new, 504),
       OFFSET(lssar_call, seq_new, 568),
       OFFSET(lssar_call, total_new, 584),
+      OFFSET(lssar_call, key_norms, 592),
   };
   int differences = 0;
   size_t i;

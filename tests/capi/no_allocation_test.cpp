@@ -104,6 +104,7 @@ void check_decoding(bool varlen, int64_t stated_queries, int launches) {
     sequences.seq_new = 1;
     tensors.k_new = contiguous_tensor(next += 1 << 20, 2, 1, 64);
     tensors.v_new = contiguous_tensor(next += 1 << 20, 2, 1, 64);
+    tensors.key_norms = next += 1 << 20;
   }
   const int before = num_allocations();
   const Status status = varlen ? plan->execute_sequences(Pass::kForward, sizes, sequences, tensors,
