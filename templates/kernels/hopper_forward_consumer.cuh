@@ -110,8 +110,11 @@ struct ForwardConsumer {
   static constexpr int kKeyMmaTiles = Shape::kBlockCols / kTileCols;
   using Rows = ConsumerRows<Config>;
   using ScoreSums = PassOneSums<Config, kScoreMmaTiles>;
+  using TileScores = Fragment<kScoreMmaTiles>;  // of pass 1
   using Scores = Fragment<kKeyMmaTiles>;
   using Sums = ForwardSums<Config>;
+  // Whether pass 1 has a loop of its own for tiles without hidden keys.
+  static constexpr bool kHasWholeTiles = !Config::kIsGeneral && !Config::kHasWindow;
 
   const TmaParams& tma;
   const AttentionParams& params;
@@ -231,7 +234,6 @@ struct ForwardConsumer {
   }
 
   // Products of the oldest stage in use -> scores, in bits if `row_scale` is the rows' score_scale.
-  // The stage is released.
   template <int kTiles>
   LSSAR_DEVICE void scale_scores_of_stage(Fragment<kTiles>& s, const float (&row_scale)[2],
                                           const NormsAhead<kTiles>& norms) {
@@ -240,7 +242,6 @@ struct ForwardConsumer {
     } else {
       norms.scale(s, row_scale);
     }
-    release_keys();
   }
 
   // Reads norms of the oldest stage in use, and then waits for its products.
@@ -259,41 +260,60 @@ struct ForwardConsumer {
     if constexpr (Config::kHasAlibi) alibi.add_to(s, i64{tile} * (kTiles * kTileCols));
   }
 
-  template <int kInFlight>
-  LSSAR_DEVICE void add_scores(ScoreSums& sums, Fragment<kScoreMmaTiles>& s, int tile) {
+  // Waits for a tile's products and adds up its scores.
+  //
+  // ptxas orders instructions between branches and fences only. With a mask or a fence before the
+  // sum, a tile's multiplications come first, and then its special functions in a row.
+  template <int kInFlight, bool kMayHideKeys = true>
+  LSSAR_DEVICE void add_scores(ScoreSums& sums, TileScores& s, int tile) {
     const auto norms = finish_scores<kInFlight>(s);
     scale_scores_of_stage(s, rows.score_scale, norms);
     if constexpr (Config::kIsGeneral) {
+      release_keys();
       if constexpr (Config::kChangesScores) change_scores(s, tile);
       rows.add_activations(s, rows.mask_of(s, tile));
       return;
     }
-    rows.mask(s, tile, -infinity());
+    if constexpr (kMayHideKeys) rows.mask(s, tile, -infinity());
     sums.add(s);
+    release_keys();
   }
 
-  LSSAR_DEVICE void start_score_tile(Fragment<kScoreMmaTiles>& s, int query_stage) {
+  LSSAR_DEVICE void start_score_tile(TileScores& s, int query_stage) {
     ping_pong.acquire();
     start_scores(s, query_stage, typename Shape::ScoreKeyTile{next_stage()});
     ping_pong.release();
   }
 
-  // The products of one tile run while the scores of the tile before it are added up: `even` and
-  // `odd` alternate.
+  // Adds up pairs of tiles while a third one is below `end`. `even` has the products of `tile`.
   // NOTE: no product starts under a condition within the loop. ptxas would wait for each (C7514).
+  template <bool kMayHideKeys>
+  LSSAR_DEVICE void add_pairs(
+      ScoreSums& sums, TileScores& even, TileScores& odd, int query_stage,
+      typename Select<Config::kHasWindow, VisitedTiles, int>::Type num_tiles, int& tile, int end) {
+#pragma unroll 1
+    for (; tile + 2 < end; tile += 2) {
+      start_score_tile(odd, query_stage);
+      add_scores<1, kMayHideKeys>(sums, even,
+                                  Config::kHasWindow ? tile_of(num_tiles, tile) : tile);
+      start_score_tile(even, query_stage);
+      add_scores<1, kMayHideKeys>(sums, odd,
+                                  Config::kHasWindow ? tile_of(num_tiles, tile + 1) : tile + 1);
+    }
+  }
+
+  // The products of one tile run while the scores of the tile before it are added up: `even` and
+  // `odd` alternate. All rows see all keys of the first `num_whole` tiles.
   LSSAR_DEVICE void add_overlapped(
       ScoreSums& sums, int query_stage,
-      typename Select<Config::kHasWindow, VisitedTiles, int>::Type num_tiles) {
-    Fragment<kScoreMmaTiles> even, odd;
+      typename Select<Config::kHasWindow, VisitedTiles, int>::Type num_tiles, int num_whole) {
+    TileScores even, odd;
     start_score_tile(even, query_stage);
     int tile = 0;
-#pragma unroll 1
-    for (; tile + 2 < num_tiles; tile += 2) {
-      start_score_tile(odd, query_stage);
-      add_scores<1>(sums, even, Config::kHasWindow ? tile_of(num_tiles, tile) : tile);
-      start_score_tile(even, query_stage);
-      add_scores<1>(sums, odd, Config::kHasWindow ? tile_of(num_tiles, tile + 1) : tile + 1);
-    }
+    if constexpr (kHasWholeTiles)
+      add_pairs<false>(sums, even, odd, query_stage, num_tiles, tile,
+                       minimum(num_whole + 1, num_tiles));
+    add_pairs<true>(sums, even, odd, query_stage, num_tiles, tile, num_tiles);
     if (tile + 1 < num_tiles) {
       start_score_tile(odd, query_stage);
       add_scores<1>(sums, even, Config::kHasWindow ? tile_of(num_tiles, tile) : tile);
@@ -303,15 +323,23 @@ struct ForwardConsumer {
     }
   }
 
-  LSSAR_DEVICE void pass_one(
-      int query_stage, typename Select<Config::kHasWindow, VisitedTiles, int>::Type num_tiles) {
+  // kHasWholeTiles: the first tiles, whose keys all rows of the consumer see.
+  LSSAR_DEVICE int num_whole_tiles(const ForwardWork<Config>& work) const {
+    if constexpr (!kHasWholeTiles) return 0;
+    const QueryRows<Config> of = work.rows_of(params, group);
+    if (of.end_query(0, kWarpGroupRows) > seq_q<Config>(params)) return 0;
+    return static_cast<int>(num_visible_keys<Config>(params, of.query(0)) / Shape::kScoreCols);
+  }
+
+  LSSAR_DEVICE void pass_one(int query_stage, const ForwardWork<Config>& work) {
+    const auto num_tiles = work.score_tiles;
     ScoreSums sums;
     if constexpr (Config::kOverlap) {
-      if (num_tiles > 0) add_overlapped(sums, query_stage, num_tiles);
+      if (num_tiles > 0) add_overlapped(sums, query_stage, num_tiles, num_whole_tiles(work));
     } else {
 #pragma unroll 1
       for (int tile = 0; tile < num_tiles; ++tile) {
-        Fragment<kScoreMmaTiles> s;
+        TileScores s;
         start_score_tile(s, query_stage);
         add_scores<0>(sums, s, Config::kHasWindow ? tile_of(num_tiles, tile) : tile);
       }
@@ -336,6 +364,7 @@ struct ForwardConsumer {
     } else {
       scale_scores_of_stage(s, rows.score_scale, norms);
     }
+    release_keys();
     if constexpr (Config::kIsGeneral) {
       if constexpr (Config::kChangesScores) change_scores(s, tile);
       rows.weigh(s, rows.mask_of(s, tile), weight_factor);

@@ -161,7 +161,7 @@ struct PassesStaggered {
     ForwardWork<Config> work = chain.query_tile(c.params, 0);
     c.rows.place_in(c.params, work, c.group);
     c.prepare_queries(c.rows, stage);
-    c.pass_one(stage, work.tiles);
+    c.pass_one(stage, work);
     Next next;
 #pragma unroll 1
     for (int i = 1; i <= chain.count; ++i) {
