@@ -9,6 +9,7 @@
 #include "templates/kernels/hopper_forward_sums.cuh"
 #include "templates/kernels/hopper_forward_work.cuh"
 #include "templates/kernels/tma_sequences.cuh"
+#include "templates/ptx/assembler.cuh"
 #include "templates/ptx/mbarrier.cuh"
 #include "templates/ptx/tma.cuh"
 #include "templates/ptx/warp_group.cuh"
@@ -60,6 +61,21 @@ struct ConsumerRows : HopperForwardRows<Config> {
   }
 
   LSSAR_DEVICE bool needs_mask(i64 end) const { return end > first_masked; }
+
+  // kSavesPassOneEarly: writes what pass 1 knows of the saved statistics, which then take no
+  // registers in pass 2.
+  LSSAR_DEVICE void save_pass_one(const AttentionParams& params, const BlockPlace& place) const {
+    if ((!Config::kIsTraining && params.saved_stats == nullptr) || lane_index() % 4 != 0) return;
+    const i64 count = i64{params.batch} * params.heads * seq_q<Config>(params);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      if (this->row[half] >= seq_q<Config>(params)) continue;
+      float* stats = params.saved_stats + this->saved_index(params, place, half);
+      stats[0] = this->sum[half] * kLn2;
+      stats[count] = this->m[half];
+      stats[3 * count] = this->largest_score[half];
+    }
+  }
 
   // Scores without score_scale -> u. The linear softplus multiplies by it as part of its slope.
   template <int kTiles>
@@ -399,8 +415,11 @@ struct ForwardConsumer {
 
   // Writes a block of columns of o and what else is saved with it.
   // REQUIRES: no product reads the queries any more.
-  LSSAR_DEVICE void write_output(Sums& sums, const ForwardWork<Config>& work, int dv_block,
-                                 int stage) {
+  LSSAR_DEVICE void write_output(Sums& sums, ForwardWork<Config> work, int dv_block, int stage) {
+    // The rows are computed again, so that pass 2 has their registers.
+    pin_register(work.first_row);
+    rows.place(params, work.rows_of(params, group),
+               warp_group_thread() / kWarpThreads * kWarpRows);
     if constexpr (Config::kIsGeneral) {
       rows.write_columns(params, work.place, dv_block * Shape::kBlockDv, sums.o,
                          {sums.zs.total(0), sums.zs.total(1)});

@@ -171,6 +171,7 @@ struct PassesStaggered {
       next.tiles = 0;
       if (has_next) prepare(next, next_work);
       Sums sums(c.shared, c.group);
+      c.rows.save_pass_one(c.params, work.place);
       sweep(sums, stage, next, work.tiles);
       if constexpr (!Config::kStoresByTma) c.release_queries(stage);
       c.write_output(sums, work, 0, stage);
