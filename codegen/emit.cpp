@@ -250,6 +250,7 @@ void write_config(SourceWriter& out, const Problem& problem, const Schedule& sch
     out.constant("bool", "kStoresByTma",
                  boolean(schedule.variant == Variant::kHopper &&
                          schedule.hopper.store_path == StorePath::kTma));
+    out.constant("bool", "kSavesPassOneEarly", boolean(schedule.variant == Variant::kHopper));
     out.constant("bool", "kPackGqa", boolean(schedule.pack_gqa));
     out.constant("bool", "kSkipTiles", boolean(schedule.skip_tiles));
     if (schedule.skip_tiles)

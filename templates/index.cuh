@@ -74,6 +74,7 @@ struct SampleConfig : SampleFunctions {
   static constexpr int kNumEvaluators = 1;
   static constexpr float kCutWeight = 0.5f, kMostWeight = 0.75f;
   static constexpr bool kPackGqa = kSums, kStoresByTma = false;
+  static constexpr bool kSavesPassOneEarly = false;
   static constexpr bool kSkipTiles = false;
   static constexpr int kSplitKeys = 0;
   static constexpr bool kSplitDkdv = false;
@@ -176,6 +177,7 @@ struct SampleHopper : SampleConfig<Bf16, TileMma16<Bf16>, false, true> {
   static constexpr int kHeadGroup = 4;
   static constexpr int kCluster = 1, kStagger = 1;
   static constexpr bool kWeightsInShared = true, kStoresByTma = false, kSumsByTma = false;
+  static constexpr bool kSavesPassOneEarly = true;
   static constexpr int kForwardProducerRegisters = 0, kForwardConsumerRegisters = 0;
   static constexpr int kDkdvProducerRegisters = 0, kDkdvConsumerRegisters = 0;
   static constexpr int kDqProducerRegisters = 0, kDqConsumerRegisters = 0;

@@ -55,10 +55,12 @@ int forward_accumulators(const Problem& problem, const Schedule& schedule) {
 
 int hopper_forward_others(const Problem& problem, const Schedule& schedule) {
   if (is_general(problem)) return kHopperGeneralOthers;
-  constexpr int kWeighing = 56, kMasked = 56, kUnmasked = 44;
+  constexpr int kWeighing = 56, kUnmaskedTraining = 48, kMasked = 56, kUnmasked = 44;
   const ForwardNeed need = forward_need(problem, schedule);
+  const bool is_unmasked_training = sums_x(problem, schedule) && !problem.causal;
+  const int weighing = need.weighing + (is_unmasked_training ? kUnmaskedTraining : kWeighing);
   const int summing = need.summing + (problem.causal ? kMasked : kUnmasked);
-  return std::max(summing, need.weighing + kWeighing) - std::max(need.summing, need.weighing);
+  return std::max(summing, weighing) - std::max(need.summing, need.weighing);
 }
 
 int dkdv_accumulators(const Problem& problem, const Schedule& schedule) {

@@ -5,6 +5,7 @@
 #include "codegen/schedule/hopper_rules.h"
 #include "codegen/schedule_rules.h"
 #include "codegen/shapes.h"
+#include "codegen/visible_keys.h"
 
 namespace lssar {
 namespace {
@@ -41,6 +42,11 @@ void choose_forward(Schedule& schedule, const Problem& problem, const Target& ta
   const bool is_narrow = is_alone && !problem.causal && dim <= 64;
   if (is_alone && accumulated <= 128) schedule.forward.block_cols = is_narrow ? 192 : 128;
   if (is_widest) schedule.forward.block_cols = 64;
+  // Measured on an H100 and an H200 (d 128, no mask): 64 keys take 9 to 10 % less time than 48.
+  // With a mask they spill.
+  const bool is_plain = !is_general(problem) && !problem.causal && !has_window(problem);
+  if (is_plain && !problem.varlen && sums_x(problem, schedule) && accumulated > 128 && dim <= 128)
+    schedule.forward.block_cols = 64;
   hopper.persistent = !problem.varlen;
   hopper.store_path = StorePath::kTma;
   fit_store_path(schedule, problem);

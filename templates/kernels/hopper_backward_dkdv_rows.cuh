@@ -5,6 +5,7 @@
 
 #include "templates/kernels/hopper_backward_dkdv_sum.cuh"
 #include "templates/kernels/hopper_backward_dkdv_work.cuh"
+#include "templates/ptx/assembler.cuh"
 #include "templates/ptx/mbarrier.cuh"
 #include "templates/ptx/warp_group.cuh"
 #include "templates/tile/clear_unseen.cuh"

@@ -4,6 +4,7 @@
 
 #include "templates/kernels/hopper_backward_dkdv_work.cuh"
 #include "templates/kernels/tma_sequences.cuh"
+#include "templates/ptx/assembler.cuh"
 #include "templates/ptx/mbarrier.cuh"
 #include "templates/ptx/warp_group.cuh"
 #include "templates/tile/grad_scale.cuh"

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "templates/kernels/hopper_backward_dkdv_work.cuh"
+#include "templates/ptx/assembler.cuh"
 #include "templates/ptx/memory.cuh"
 #include "templates/ptx/tma.cuh"
 #include "templates/ptx/warp_group.cuh"

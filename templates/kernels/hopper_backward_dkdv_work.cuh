@@ -4,6 +4,7 @@
 #pragma once
 
 #include "templates/kernels/hopper_backward_dkdv_layout.cuh"
+#include "templates/ptx/assembler.cuh"
 #include "templates/ptx/warp_group.cuh"
 #include "templates/tile/rows.cuh"
 #include "templates/tile/work_tiles.cuh"

@@ -9,6 +9,7 @@
 #include "templates/kernels/hopper_forward_sums.cuh"
 #include "templates/kernels/hopper_forward_work.cuh"
 #include "templates/kernels/tma_sequences.cuh"
+#include "templates/ptx/assembler.cuh"
 #include "templates/ptx/mbarrier.cuh"
 #include "templates/ptx/tma.cuh"
 #include "templates/ptx/warp_group.cuh"
@@ -62,6 +63,21 @@ struct ConsumerRows : HopperForwardRows<Config> {
 
   LSSAR_DEVICE bool needs_mask(i64 end) const { return end > first_masked; }
 
+  // kSavesPassOneEarly: writes what pass 1 knows of the saved statistics, which then take no
+  // registers in pass 2.
+  LSSAR_DEVICE void save_pass_one(const AttentionParams& params, const BlockPlace& place) const {
+    if ((!Config::kIsTraining && params.saved_stats == nullptr) || lane_index() % 4 != 0) return;
+    const i64 count = i64{params.batch} * params.heads * seq_q<Config>(params);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      if (this->row[half] >= seq_q<Config>(params)) continue;
+      float* stats = params.saved_stats + this->saved_index(params, place, half);
+      stats[0] = this->sum[half] * kLn2;
+      stats[count] = this->m[half];
+      stats[3 * count] = this->largest_score[half];
+    }
+  }
+
   // Scores without score_scale -> u. The linear softplus multiplies by it as part of its slope.
   template <int kTiles>
   LSSAR_DEVICE void evaluate_unscaled(Fragment<kTiles>& s) const {
@@ -111,8 +127,11 @@ struct ForwardConsumer {
   static constexpr int kKeyMmaTiles = Shape::kBlockCols / kTileCols;
   using Rows = ConsumerRows<Config>;
   using ScoreSums = PassOneSums<Config, kScoreMmaTiles>;
+  using TileScores = Fragment<kScoreMmaTiles>;  // of pass 1
   using Scores = Fragment<kKeyMmaTiles>;
   using Sums = ForwardSums<Config>;
+  // Whether pass 1 has a loop of its own for tiles without hidden keys.
+  static constexpr bool kHasWholeTiles = !Config::kIsGeneral && !Config::kHasWindow;
 
   const TmaParams& tma;
   const AttentionParams& params;
@@ -234,7 +253,6 @@ struct ForwardConsumer {
   }
 
   // Products of the oldest stage in use -> scores, in bits if `row_scale` is the rows' score_scale.
-  // The stage is released.
   template <int kTiles>
   LSSAR_DEVICE void scale_scores_of_stage(Fragment<kTiles>& s, const float (&row_scale)[2],
                                           const NormsAhead<kTiles>& norms) {
@@ -243,7 +261,6 @@ struct ForwardConsumer {
     } else {
       norms.scale(s, row_scale);
     }
-    release_keys();
   }
 
   // Reads norms of the oldest stage in use, and then waits for its products.
@@ -262,41 +279,60 @@ struct ForwardConsumer {
     if constexpr (Config::kHasAlibi) alibi.add_to(s, i64{tile} * (kTiles * kTileCols));
   }
 
-  template <int kInFlight>
-  LSSAR_DEVICE void add_scores(ScoreSums& sums, Fragment<kScoreMmaTiles>& s, int tile) {
+  // Waits for a tile's products and adds up its scores.
+  //
+  // ptxas orders instructions between branches and fences only. With a mask or a fence before the
+  // sum, a tile's multiplications come first, and then its special functions in a row.
+  template <int kInFlight, bool kMayHideKeys = true>
+  LSSAR_DEVICE void add_scores(ScoreSums& sums, TileScores& s, int tile) {
     const auto norms = finish_scores<kInFlight>(s);
     scale_scores_of_stage(s, rows.score_scale, norms);
     if constexpr (Config::kIsGeneral) {
+      release_keys();
       if constexpr (Config::kChangesScores) change_scores(s, tile);
       rows.add_activations(s, rows.mask_of(s, tile));
       return;
     }
-    rows.mask(s, tile, -infinity());
+    if constexpr (kMayHideKeys) rows.mask(s, tile, -infinity());
     sums.add(s);
+    release_keys();
   }
 
-  LSSAR_DEVICE void start_score_tile(Fragment<kScoreMmaTiles>& s, int query_stage) {
+  LSSAR_DEVICE void start_score_tile(TileScores& s, int query_stage) {
     ping_pong.acquire();
     start_scores(s, query_stage, typename Shape::ScoreKeyTile{next_stage()});
     ping_pong.release();
   }
 
-  // The products of one tile run while the scores of the tile before it are added up: `even` and
-  // `odd` alternate.
+  // Adds up pairs of tiles while a third one is below `end`. `even` has the products of `tile`.
   // NOTE: no product starts under a condition within the loop. ptxas would wait for each (C7514).
+  template <bool kMayHideKeys>
+  LSSAR_DEVICE void add_pairs(
+      ScoreSums& sums, TileScores& even, TileScores& odd, int query_stage,
+      typename Select<Config::kHasWindow, VisitedTiles, int>::Type num_tiles, int& tile, int end) {
+#pragma unroll 1
+    for (; tile + 2 < end; tile += 2) {
+      start_score_tile(odd, query_stage);
+      add_scores<1, kMayHideKeys>(sums, even,
+                                  Config::kHasWindow ? tile_of(num_tiles, tile) : tile);
+      start_score_tile(even, query_stage);
+      add_scores<1, kMayHideKeys>(sums, odd,
+                                  Config::kHasWindow ? tile_of(num_tiles, tile + 1) : tile + 1);
+    }
+  }
+
+  // The products of one tile run while the scores of the tile before it are added up: `even` and
+  // `odd` alternate. All rows see all keys of the first `num_whole` tiles.
   LSSAR_DEVICE void add_overlapped(
       ScoreSums& sums, int query_stage,
-      typename Select<Config::kHasWindow, VisitedTiles, int>::Type num_tiles) {
-    Fragment<kScoreMmaTiles> even, odd;
+      typename Select<Config::kHasWindow, VisitedTiles, int>::Type num_tiles, int num_whole) {
+    TileScores even, odd;
     start_score_tile(even, query_stage);
     int tile = 0;
-#pragma unroll 1
-    for (; tile + 2 < num_tiles; tile += 2) {
-      start_score_tile(odd, query_stage);
-      add_scores<1>(sums, even, Config::kHasWindow ? tile_of(num_tiles, tile) : tile);
-      start_score_tile(even, query_stage);
-      add_scores<1>(sums, odd, Config::kHasWindow ? tile_of(num_tiles, tile + 1) : tile + 1);
-    }
+    if constexpr (kHasWholeTiles)
+      add_pairs<false>(sums, even, odd, query_stage, num_tiles, tile,
+                       minimum(num_whole + 1, num_tiles));
+    add_pairs<true>(sums, even, odd, query_stage, num_tiles, tile, num_tiles);
     if (tile + 1 < num_tiles) {
       start_score_tile(odd, query_stage);
       add_scores<1>(sums, even, Config::kHasWindow ? tile_of(num_tiles, tile) : tile);
@@ -306,15 +342,23 @@ struct ForwardConsumer {
     }
   }
 
-  LSSAR_DEVICE void pass_one(
-      int query_stage, typename Select<Config::kHasWindow, VisitedTiles, int>::Type num_tiles) {
+  // kHasWholeTiles: the first tiles, whose keys all rows of the consumer see.
+  LSSAR_DEVICE int num_whole_tiles(const ForwardWork<Config>& work) const {
+    if constexpr (!kHasWholeTiles) return 0;
+    const QueryRows<Config> of = work.rows_of(params, group);
+    if (of.end_query(0, kWarpGroupRows) > seq_q<Config>(params)) return 0;
+    return static_cast<int>(num_visible_keys<Config>(params, of.query(0)) / Shape::kScoreCols);
+  }
+
+  LSSAR_DEVICE void pass_one(int query_stage, const ForwardWork<Config>& work) {
+    const auto num_tiles = work.score_tiles;
     ScoreSums sums;
     if constexpr (Config::kOverlap) {
-      if (num_tiles > 0) add_overlapped(sums, query_stage, num_tiles);
+      if (num_tiles > 0) add_overlapped(sums, query_stage, num_tiles, num_whole_tiles(work));
     } else {
 #pragma unroll 1
       for (int tile = 0; tile < num_tiles; ++tile) {
-        Fragment<kScoreMmaTiles> s;
+        TileScores s;
         start_score_tile(s, query_stage);
         add_scores<0>(sums, s, Config::kHasWindow ? tile_of(num_tiles, tile) : tile);
       }
@@ -339,6 +383,7 @@ struct ForwardConsumer {
     } else {
       scale_scores_of_stage(s, rows.score_scale, norms);
     }
+    release_keys();
     if constexpr (Config::kIsGeneral) {
       if constexpr (Config::kChangesScores) change_scores(s, tile);
       rows.weigh(s, rows.mask_of(s, tile), weight_factor);
@@ -373,8 +418,11 @@ struct ForwardConsumer {
 
   // Writes a block of columns of o and what else is saved with it.
   // REQUIRES: no product reads the queries any more.
-  LSSAR_DEVICE void write_output(Sums& sums, const ForwardWork<Config>& work, int dv_block,
-                                 int stage) {
+  LSSAR_DEVICE void write_output(Sums& sums, ForwardWork<Config> work, int dv_block, int stage) {
+    // The rows are computed again, so that pass 2 has their registers.
+    pin_register(work.first_row);
+    rows.place(params, work.rows_of(params, group),
+               warp_group_thread() / kWarpThreads * kWarpRows);
     if constexpr (Config::kIsGeneral) {
       rows.write_columns(params, work.place, dv_block * Shape::kBlockDv, sums.o,
                          {sums.zs.total(0), sums.zs.total(1)});

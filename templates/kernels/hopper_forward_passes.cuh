@@ -112,7 +112,8 @@ struct PassesApart {
     if constexpr (Config::kIsGeneral) c.rows.clear();
     if constexpr (Config::kHasSink) c.rows.load_sink(c.params, work.place);
     if constexpr (Config::kHasAlibi) c.alibi = alibi_of_rows<Config>(c.params, work.place, c.rows);
-    if constexpr (Config::kHasPassOne) c.pass_one(stage, work.score_tiles);
+    if constexpr (Config::kHasPassOne) c.pass_one(stage, work);
+    if constexpr (!Config::kIsGeneral) c.rows.save_pass_one(c.params, work.place);
 #pragma unroll 1
     for (int dv_block = 0; dv_block < Shape::kNumDvBlocks; ++dv_block) {
       Sums sums(c.shared, c.group);

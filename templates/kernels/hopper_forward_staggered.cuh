@@ -161,7 +161,7 @@ struct PassesStaggered {
     ForwardWork<Config> work = chain.query_tile(c.params, 0);
     c.rows.place_in(c.params, work, c.group);
     c.prepare_queries(c.rows, stage);
-    c.pass_one(stage, work.tiles);
+    c.pass_one(stage, work);
     Next next;
 #pragma unroll 1
     for (int i = 1; i <= chain.count; ++i) {
@@ -171,6 +171,7 @@ struct PassesStaggered {
       next.tiles = 0;
       if (has_next) prepare(next, next_work);
       Sums sums(c.shared, c.group);
+      c.rows.save_pass_one(c.params, work.place);
       sweep(sums, stage, next, work.tiles);
       if constexpr (!Config::kStoresByTma) c.release_queries(stage);
       c.write_output(sums, work, 0, stage);

@@ -49,15 +49,6 @@ LSSAR_INSTRUCTION(multiply_wide, u64, "=l", (u32 a, u32 b), "mul.wide.u32 %0, %1
 LSSAR_INSTRUCTION(pack_words, u64, "=l", (u32 low, u32 high), "mov.b64 %0, {%1, %2};", "r"(low),
                   "r"(high))
 
-// The same value, but opaque to the compiler, which moves no use of `x` above this point.
-//
-// So it does not move one above a wait, and does not keep or split the values from which `x` was
-// computed.
-LSSAR_DEVICE void pin_register(float& x) { asm volatile("" : "+f"(x)::"memory"); }
-LSSAR_DEVICE void pin_register(u32& x) { asm volatile("" : "+r"(x)::"memory"); }
-LSSAR_DEVICE void pin_register(int& x) { asm volatile("" : "+r"(x)::"memory"); }
-LSSAR_DEVICE void pin_register(i64& x) { asm volatile("" : "+l"(x)::"memory"); }
-
 LSSAR_DEVICE float quiet_nan() { return float_from_bits(0x7fffffffu); }
 LSSAR_DEVICE float infinity() { return float_from_bits(0x7f800000u); }
 

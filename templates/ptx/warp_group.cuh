@@ -1,19 +1,10 @@
 // Four consecutive warps that wgmma and the register pool address as one.
 #pragma once
 
+#include "templates/ptx/assembler.cuh"
 #include "templates/ptx/index.cuh"
 
 namespace lssar_device {
-
-// `x`, which must be the same in all lanes, such that ptxas knows that. Called by whole warps.
-//
-// From the exchange ptxas learns that it is uniform, and then keeps it and values derived from it
-// in no per-lane registers.
-LSSAR_DEVICE int uniform(int x) {
-  int result;
-  asm volatile("shfl.sync.idx.b32 %0, %1, 0, 0x1f, 0xffffffff;" : "=r"(result) : "r"(x));
-  return result;
-}
 
 // REQUIRES: called by whole warps.
 LSSAR_DEVICE int warp_group_index() { return uniform(thread_index() / kWarpGroupThreads); }

@@ -2,6 +2,7 @@
 // to the operands of dv and dk. The dk/dv kernels of every architecture share this.
 #pragma once
 
+#include "templates/ptx/assembler.cuh"
 #include "templates/ptx/warp_group.cuh"
 #include "templates/tile/fragment.cuh"
 #include "templates/tile/general_gradient.cuh"

@@ -64,16 +64,6 @@ struct SwizzledTile {
            + ((in_chunk / 8) ^ (row % kSwizzleRows)) * kVectorBytes + in_chunk % 8 * 2;
   }
 
-  // The same tile, with an address that is opaque to the compiler.
-  //
-  // So ptxas does not keep descriptors made from it in registers between uses, where they would
-  // displace accumulators.
-  LSSAR_DEVICE SwizzledTile renewed() const {
-    SwizzledTile tile = *this;
-    pin_register(tile.base);
-    return tile;
-  }
-
   // Descriptors (PTX ISA, "matrix descriptor"), in units of 16 bytes: bits 0-13 address, 16-29
   // distance of chunks along the non-contiguous dimension, 32-45 distance of groups of 8 rows,
   // 62-63 = 1: 128-byte swizzle.

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "templates/kernels/params.cuh"
+#include "templates/ptx/assembler.cuh"
 #include "templates/ptx/math.cuh"
 #include "templates/ptx/memory.cuh"
 #include "templates/tile/rows.cuh"

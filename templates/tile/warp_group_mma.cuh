@@ -4,6 +4,7 @@
 // waits (ptx/wgmma.cuh).
 #pragma once
 
+#include "templates/ptx/assembler.cuh"
 #include "templates/ptx/warp_group.cuh"
 #include "templates/ptx/wgmma.cuh"
 #include "templates/tile/fragment.cuh"
@@ -33,8 +34,8 @@ struct RowDescriptors {
   template <class TileA, class TileB>
   LSSAR_DEVICE RowDescriptors(TileA a, int row0, TileB b)
       : words(b.base),
-        left(a.renewed().by_rows(row0, words.high)),
-        right(b.renewed().by_rows(0, words.high)) {}
+        left(a.by_rows(row0, words.high)),
+        right(b.by_rows(0, words.high)) {}
 };
 
 // Starts d = a bT: 64 rows of `a`, all rows of `b`; the depth is the columns of both.
@@ -71,7 +72,7 @@ LSSAR_DEVICE void start_multiply_transposed(Fragment<kTiles>& d, const ColumnsOp
   static_assert(TileB::kCols == kCols, "both have the depth as columns");
   static_assert(TileB::kRows == kTiles * kTileCols, "one row of b per column of d");
   using Instruction = Wgmma<T, TileB::kRows>;
-  const u64 right = b.renewed().by_rows(0, words.high);
+  const u64 right = b.by_rows(0, words.high);
   Instruction::template begin_registers<0>(d.at, a.at[0], right);
 #pragma unroll
   for (int step = 1; step < kDepthSteps<kCols>; ++step)
@@ -104,7 +105,7 @@ LSSAR_DEVICE void start_multiply(Fragment<kTiles>& d,
   static_assert(TileB::kRows == kDepthTiles * kTileCols, "one row of b per column of a");
   static_assert(TileB::kCols == kTiles * kTileCols, "one column of b per column of d");
   using Instruction = Wgmma<T, TileB::kCols>;
-  const u64 right = b.renewed().by_columns(0, words.high);
+  const u64 right = b.by_columns(0, words.high);
 #pragma unroll
   for (int step = 0; step < kDepthTiles / 2; ++step)
     Instruction::template add_registers<1>(d.at, a.at[step],
@@ -118,8 +119,8 @@ LSSAR_DEVICE void start_multiply(Fragment<kTiles>& d, TileA a, int row0, TileB b
   static_assert(TileB::kCols == kTiles * kTileCols, "one column of b per column of d");
   using Instruction = Wgmma<typename TileA::Element, TileB::kCols>;
   const DescriptorWords words(b.base);
-  const u64 left = a.renewed().by_rows(row0, words.high);
-  const u64 right = b.renewed().by_columns(0, words.high);
+  const u64 left = a.by_rows(row0, words.high);
+  const u64 right = b.by_columns(0, words.high);
 #pragma unroll
   for (int step = 0; step < TileA::kCols / 16; ++step)
     Instruction::template add_shared<0, 1>(d.at, words.advance(left, TileA::columns_distance(step)),
@@ -134,8 +135,8 @@ LSSAR_DEVICE void start_multiply_left_transposed(Fragment<kTiles>& d, TileA a, T
   const DescriptorWords words(b.base);
   static_assert(TileA::kRows == TileB::kRows, "both tiles have the depth as rows");
   using Instruction = Wgmma<typename TileA::Element, kTiles * kTileCols>;
-  const u64 left = a.renewed().by_columns(0, words.high);
-  const u64 right = b.renewed().by_columns(b_col0, words.high);
+  const u64 left = a.by_columns(0, words.high);
+  const u64 right = b.by_columns(b_col0, words.high);
   Instruction::template begin_shared<1, 1>(d.at, left, right);
 #pragma unroll
   for (int step = 1; step < TileA::kRows / 16; ++step)
@@ -160,7 +161,7 @@ LSSAR_DEVICE void load_operand(Operand& operand, Tile tile, int row0) {
 template <class Tile>
 LSSAR_DEVICE u32 operand_address(Tile tile, int row0) {
   const int lane = warp_group_lane();
-  return tile.renewed().address(row0 + lane % 16, lane / 16 * 8);
+  return tile.address(row0 + lane % 16, lane / 16 * 8);
 }
 
 // Writes a step. `first` is the operand_address.

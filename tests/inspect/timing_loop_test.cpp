@@ -182,6 +182,33 @@ TEST(TimingLoop, ABackwardHasTwoProductsForEachScore) {
   EXPECT_EQ(timing->loops[0].ways[0].scores, 3 * 64 * 64);  // three groups multiply
 }
 
+TEST(TimingLoop, ALoopThatOnlyMasksBesidesIsLeftOut) {
+  KernelShape shape;
+  shape.threads = 3 * 128;
+  const auto loops_of = [&](const char* product) {
+    auto kernel = sample_loop({{"HGMMA.64x64x16.F32.BF16 R24, gdesc[UR4], RZ, !UPT, gsb0"},
+                               {"FSEL R24, R24, -INF, P3"},
+                               {"FADD R24, R24, R25"},
+                               {product},
+                               {"FADD R24, R24, R25"}})
+                      .first;
+    SassLoop masked, whole;
+    masked.own = {0, 1, 2};
+    whole.own = {3, 4};
+    whole.header = 3;
+    masked.is_hot = whole.is_hot = true;
+    kernel.branches = {{2, {0}, false}, {4, {3}, false}};
+    kernel.loops = {masked, whole};
+    const auto timing = kernel_timing(kernel, shape);
+    EXPECT_TRUE(timing.ok()) << timing.status().message();
+    return timing.ok() ? timing->loops : std::vector<HotLoopTiming>{};
+  };
+  const auto same = loops_of("HGMMA.64x64x16.F32.BF16 R24, gdesc[UR4], RZ, !UPT, gsb0");
+  ASSERT_EQ(same.size(), 1u);
+  EXPECT_EQ(same[0].ways[0].instructions, 2u);
+  EXPECT_EQ(loops_of("HGMMA.64x128x16.F32.BF16 R24, gdesc[UR4], RZ, !UPT, gsb0").size(), 2u);
+}
+
 TEST(TimingLoop, TextAndJsonSayPredicted) {
   KernelShape shape;
   shape.threads = 3 * 128;
