@@ -97,7 +97,7 @@ AllowedError allowed_error(const Problem& problem, OutputTensor tensor,
   const double times = times_ideal(problem.dtype);
   const double ideal = ideal_error(reference, tensor);
   if (std::isfinite(ideal)) allowed.least = times * ideal;
-  // Of other score functions the ideal error is that of rounded positions alone. The table stands
+  // For other score functions the ideal error is that of rounded positions alone. The table stands
   // for the rest.
   const bool is_rest_known = problem.score == ScoreFunction();
   if (!is_rest_known && allowed.least > 0)

@@ -41,7 +41,7 @@ void SearchRun::note_loops(Trial& trial, const Result<std::vector<double>>& loop
   if (!sum) trial.why_no_sum = "the timing model does not find the loops of its passes";
 }
 
-// Of each the sum; of one without a sum its estimate in the sum's unit. Empty: none has a sum.
+// Each trial's sum, or its estimate in the sum's unit if it has no sum. Empty: none has a sum.
 std::vector<double> SearchRun::sums_of(const std::vector<size_t>& trials) const {
   const auto first = std::find_if(trials_.begin(), trials_.end(),
                                   [](const Trial& trial) { return trial.sum_ms.has_value(); });

@@ -61,14 +61,14 @@ std::string why_not(const FeatureDevice& device) {
   return compiler.ok() ? "" : compiler.status().to_string();
 }
 
-// Of a plan for one of the passes that it has, as JSON; "" for a pass that it does not have.
+// The schedule of one pass, as JSON; "" if the plan does not have the pass.
 std::string schedule_of(const lssar_plan* plan, int32_t pass) {
   lssar_schedule_info info = {};
   info.struct_size = sizeof(info);
   return lssar_plan_get_schedule(plan, pass, &info) == LSSAR_STATUS_OK ? info.schedule_json : "";
 }
 
-// Else a pair of Hopper, say, and a window could be a call that other kernels compute.
+// Without this the pair of Hopper and a window, say, could be a call that other kernels compute.
 TEST(FeatureRows, HaveTheKernelsOfTheirDevice) {
   for (const FactorRow& row : feature_rows()) {
     SCOPED_TRACE(feature_name(row));
