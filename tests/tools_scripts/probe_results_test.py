@@ -240,14 +240,14 @@ class Results(unittest.TestCase):
     def test_a_default_that_lost_gets_a_line_for_the_table(self):
         made = self.forward(4.2)
         default = self.report(made)["defaults"][0]
-        self.assertEqual(default["setting"], "tiles of 64 keys")
-        self.assertEqual(default["schedule"], {"of": "tiles of 64 keys"})
+        self.assertEqual(default["setting"], "tiles of 48 keys")
+        self.assertEqual(default["schedule"], {"of": "tiles of 48 keys"})
         self.assertAlmostEqual(default["ratio"], 4.2 / 4.7, places=3)
         path = self.folder / "table.jsonl"
         self.call(document(made), "--table", str(path))
         header, line = path.read_text().splitlines()
         self.assertEqual(json.loads(header)["format"], "lssar-tuning-table")
-        self.assertEqual(line, '{"line": "tiles of 64 keys"}')
+        self.assertEqual(line, '{"line": "tiles of 48 keys"}')
 
     def test_a_gain_below_the_spread_or_too_small_changes_nothing(self):
         self.assertEqual(self.report(self.forward(4.66))["defaults"], [])
