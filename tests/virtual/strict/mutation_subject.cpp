@@ -37,19 +37,21 @@ constexpr Lengths kPortableLengths[] = {
 constexpr Lengths kHopperForwardLengths[] = {
     // With these lengths a ring of four slots wraps around at every place of the kernel where a
     // tile is waited for, loaded or released.
-    {200, 530}, {420, 350}, {60, 1000}, {300, 40},  // two work tiles in a row walk over nothing
-    {0, 64},
+    {200, 530}, {420, 350},  {60, 1000},  {300, 40},  // two work tiles in a row walk over nothing
+    {0, 64},    {256, 1100}, {128, 1300}, {384, 1000, 2},  // many tiles that no mask touches
 };
 // The same for work tiles of two blocks.
 constexpr Lengths kHopperClusterLengths[] = {
-    {400, 530},  {840, 350}, {700, 400, 2},  // work tiles of two key tiles in a row
-    {120, 1000}, {600, 40},  {0, 64},
+    {400, 530},  {840, 350},  {700, 400, 2},  // work tiles of two key tiles in a row
+    {120, 1000}, {600, 40},   {0, 64},
+    {512, 1100}, {256, 1300},  // many tiles that no mask touches
 };
 // The same for chains of two query tiles, with 96 keys to a tile.
 constexpr Lengths kHopperStaggeredLengths[] = {
-    {520, 430}, {400, 250, 3},
-    {200, 350},  // pass 1 alone of an even number of tiles: its last slot is of keys again
-    {300, 40},  {0, 64},
+    {520, 430},     {400, 250, 3}, {200, 350},  // pass 1 alone of an even number of tiles: its last
+                                                // slot is of keys again
+    {300, 40},      {0, 64},       {512, 700}, {256, 1000},
+    {512, 1000, 2},  // many tiles that no mask touches
 };
 constexpr Lengths kHopperBackwardLengths[] = {
     // Every slot is used more often than warps release it. So one release too many or too few per
@@ -245,8 +247,8 @@ Status save_forward(Engine& engine, const Lengths& lengths, Inputs& backward) {
   LSSAR_ASSIGN_OR_RETURN(const SavedBytes saved,
                          saved_bytes(forward.problem, kernel->schedule, forward.sizes));
   backward.o.resize(static_cast<size_t>(forward.sizes.heads * forward.sizes.seq_q * kDim));
-  LSSAR_RETURN_IF_ERROR(engine.device().copy_to_host(
-      backward.o.data(), runner.tensors().o.data, backward.o.size() * sizeof(backward.o[0])));
+  LSSAR_RETURN_IF_ERROR(engine.device().copy_to_host(backward.o.data(), runner.tensors().o.data,
+                                                     backward.o.size() * sizeof(backward.o[0])));
   LSSAR_ASSIGN_OR_RETURN(backward.saved_o, runner.bytes_of(runner.tensors().saved_o, saved.o));
   LSSAR_ASSIGN_OR_RETURN(backward.saved_stats,
                          runner.bytes_of(runner.tensors().saved_stats, saved.stats));

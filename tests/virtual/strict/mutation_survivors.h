@@ -37,6 +37,8 @@ inline constexpr const char kBeginsSums[] =
 inline constexpr const char kNextCommit[] =
     "the products are committed with the next ones, which the same wait is for";
 inline constexpr const char kTwoWaits[] = "two waits in a row: either is enough";
+inline constexpr const char kNeverWraps[] =
+    "with the lengths of these tests the ring of slots never wraps around at this step";
 inline constexpr const char kForSpeed[] = "the consumers alternate for speed only";
 inline constexpr const char kNextIsValues[] =
     "of four slots, this one's next tile is of values, without the norms that lanes read; the next "
@@ -98,11 +100,11 @@ inline constexpr Survivor kSurvivors[] = {
     {"backward_atomic", "lssar_backward_dkdv: bar.warp.sync last: taken away", kForAssembler},
 
     {"hopper_forward", "lssar_forward: setmaxnreg.inc.sync.aligned.u32 #1: taken away", kRegisters},
-    {"hopper_forward", "lssar_forward: fence.proxy.async.shared::cta #3: taken away",
+    {"hopper_forward", "lssar_forward: fence.proxy.async.shared::cta #5: taken away",
      kNextIsValues},
-    {"hopper_forward", "lssar_forward: bar.warp.sync #3: taken away", kNextIsValues},
-    {"hopper_forward", "lssar_forward: wgmma.fence.sync.aligned #4: taken away", kFenced},
-    {"hopper_forward", "lssar_forward: wgmma.fence.sync.aligned #5: taken away", kFenced},
+    {"hopper_forward", "lssar_forward: bar.warp.sync #5: taken away", kNextIsValues},
+    {"hopper_forward", "lssar_forward: wgmma.fence.sync.aligned #6: taken away", kFenced},
+    {"hopper_forward", "lssar_forward: wgmma.fence.sync.aligned #9: taken away", kFenced},
     {"hopper_forward", "lssar_forward: wgmma.fence.sync.aligned #7: taken away", kFenced},
 
     {"hopper_forward_in_turn", "lssar_forward: setmaxnreg.inc.sync.aligned.u32 #1: taken away",
@@ -120,26 +122,28 @@ inline constexpr Survivor kSurvivors[] = {
 
     {"hopper_forward_train", "lssar_forward: setmaxnreg.inc.sync.aligned.u32 #1: taken away",
      kRegisters},
-    {"hopper_forward_train", "lssar_forward: fence.proxy.async.shared::cta #3: taken away",
+    {"hopper_forward_train", "lssar_forward: fence.proxy.async.shared::cta #5: taken away",
      kNextIsValues},
-    {"hopper_forward_train", "lssar_forward: bar.warp.sync #3: taken away", kNextIsValues},
-    {"hopper_forward_train", "lssar_forward: wgmma.fence.sync.aligned #4: taken away", kFenced},
-    {"hopper_forward_train", "lssar_forward: wgmma.fence.sync.aligned #5: taken away", kFenced},
+    {"hopper_forward_train", "lssar_forward: bar.warp.sync #5: taken away", kNextIsValues},
+    {"hopper_forward_train", "lssar_forward: xor.b32 #6: not flipped", kNeverWraps},
+    {"hopper_forward_train", "lssar_forward: wgmma.fence.sync.aligned #6: taken away", kFenced},
+    {"hopper_forward_train", "lssar_forward: wgmma.fence.sync.aligned #9: taken away", kFenced},
     {"hopper_forward_train", "lssar_forward: wgmma.fence.sync.aligned #7: taken away", kFenced},
 
     {"hopper_forward_staggered", "lssar_forward: setmaxnreg.inc.sync.aligned.u32 #1: taken away",
      kRegisters},
     {"hopper_forward_staggered", "lssar_forward: bar.sync #2: taken away", kOwnRows},
-    {"hopper_forward_staggered", "lssar_forward: bar.sync #7: taken away", kOwnRows},
-    {"hopper_forward_staggered", "lssar_forward: fence.proxy.async.shared::cta #3: taken away",
+    {"hopper_forward_staggered", "lssar_forward: bar.sync #9: taken away", kOwnRows},
+    {"hopper_forward_staggered", "lssar_forward: fence.proxy.async.shared::cta #5: taken away",
      kNextIsValues},
-    {"hopper_forward_staggered", "lssar_forward: bar.warp.sync #3: taken away", kNextIsValues},
-    {"hopper_forward_staggered", "lssar_forward: wgmma.fence.sync.aligned #4: taken away", kFenced},
-    {"hopper_forward_staggered", "lssar_forward: wgmma.fence.sync.aligned #5: taken away", kFenced},
+    {"hopper_forward_staggered", "lssar_forward: bar.warp.sync #5: taken away", kNextIsValues},
+    {"hopper_forward_staggered", "lssar_forward: wgmma.fence.sync.aligned #8: taken away", kFenced},
+    {"hopper_forward_staggered", "lssar_forward: wgmma.fence.sync.aligned #14: taken away",
+     kFenced},
     {"hopper_forward_staggered", "lssar_forward: wgmma.fence.sync.aligned #6: taken away", kFenced},
     {"hopper_forward_staggered", "lssar_forward: wgmma.fence.sync.aligned #7: taken away", kFenced},
     {"hopper_forward_staggered", "lssar_forward: wgmma.fence.sync.aligned #9: taken away", kFenced},
-    {"hopper_forward_staggered", "lssar_forward: wgmma.fence.sync.aligned #10: taken away",
+    {"hopper_forward_staggered", "lssar_forward: wgmma.fence.sync.aligned #11: taken away",
      kFenced},
     {"hopper_forward_staggered", "lssar_forward: wgmma.fence.sync.aligned #12: taken away",
      kFenced},
@@ -147,11 +151,11 @@ inline constexpr Survivor kSurvivors[] = {
     {"hopper_forward_cluster", "lssar_forward: setmaxnreg.dec.sync.aligned.u32 #1: 8 more", kPool},
     {"hopper_forward_cluster", "lssar_forward: setmaxnreg.inc.sync.aligned.u32 #1: taken away",
      kRegisters},
-    {"hopper_forward_cluster", "lssar_forward: fence.proxy.async.shared::cta #3: taken away",
+    {"hopper_forward_cluster", "lssar_forward: fence.proxy.async.shared::cta #5: taken away",
      kNextIsValues},
-    {"hopper_forward_cluster", "lssar_forward: bar.warp.sync #3: taken away", kNextIsValues},
-    {"hopper_forward_cluster", "lssar_forward: wgmma.fence.sync.aligned #4: taken away", kFenced},
-    {"hopper_forward_cluster", "lssar_forward: wgmma.fence.sync.aligned #5: taken away", kFenced},
+    {"hopper_forward_cluster", "lssar_forward: bar.warp.sync #5: taken away", kNextIsValues},
+    {"hopper_forward_cluster", "lssar_forward: wgmma.fence.sync.aligned #6: taken away", kFenced},
+    {"hopper_forward_cluster", "lssar_forward: wgmma.fence.sync.aligned #9: taken away", kFenced},
     {"hopper_forward_cluster", "lssar_forward: wgmma.fence.sync.aligned #7: taken away", kFenced},
 
     {"hopper_backward", "lssar_backward_dkdv: setmaxnreg.inc.sync.aligned.u32 #1: taken away",
