@@ -185,7 +185,6 @@ struct ForwardRows : LaneRows<Config> {
     for (int half = 0; half < 2; ++half) {
       if (row[half] >= queries_total) continue;
       // The clamp to [0, 1] hides a NaN, so a row that saw one becomes NaN here.
-      // If R is NaN, m is, too.
       const bool is_bad = (!Config::kSavesPassOneEarly && is_nan(sum[half])) || is_nan(m[half]);
       const float zs = sums[half];
       const float inverse = is_bad ? quiet_nan() : zs > 0.0f ? 1.0f / zs : 0.0f;
@@ -217,7 +216,6 @@ struct ForwardRows : LaneRows<Config> {
       const bool has_stats = Config::kIsTraining || params.saved_stats != nullptr;
       if (!has_stats || first_col != 0 || lane_index() % 4 != 0) continue;
       const i64 count = i64{params.batch} * params.heads * seq_q<Config>(params);
-      // save_pass_one may have saved the others.
       if constexpr (!Config::kSavesPassOneEarly) {
         params.saved_stats[saved_row] = sum[half] * kLn2;
         params.saved_stats[count + saved_row] = m[half];
