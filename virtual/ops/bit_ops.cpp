@@ -1,30 +1,17 @@
 // Logic, shifts, bit fields, byte permutations and selections.
 #include "virtual/ops/rows.h"
+#include "virtual/state/binary_functions.h"
 
 namespace lssar::vdev::LSSAR_SIMD {
 namespace {
 
+using functions::And;
+using functions::Or;
+using functions::Xor;
+
 template <class T>
 constexpr bool kSigned = static_cast<T>(-1) < static_cast<T>(0);
 
-struct And {
-  template <class T>
-  static T apply(T a, T b) {
-    return static_cast<T>(a & b);
-  }
-};
-struct Or {
-  template <class T>
-  static T apply(T a, T b) {
-    return static_cast<T>(a | b);
-  }
-};
-struct Xor {
-  template <class T>
-  static T apply(T a, T b) {
-    return static_cast<T>(a ^ b);
-  }
-};
 struct Not {
   template <class T>
   static T apply(T a) {

@@ -1,8 +1,12 @@
 // Integer arithmetic of one value per register.
 #include "virtual/ops/rows.h"
+#include "virtual/state/binary_functions.h"
 
 namespace lssar::vdev::LSSAR_SIMD {
 namespace {
+
+using functions::Max;
+using functions::Min;
 
 // Results wrap: they are computed unsigned in 64 bits, then truncated.
 struct Add {
@@ -74,18 +78,6 @@ struct Rem {
     if (b == 0) return a;
     if (kSigned<T> && b == static_cast<T>(-1)) return 0;
     return static_cast<T>(a % b);
-  }
-};
-struct Min {
-  template <class T>
-  static T apply(T a, T b) {
-    return a < b ? a : b;
-  }
-};
-struct Max {
-  template <class T>
-  static T apply(T a, T b) {
-    return a > b ? a : b;
   }
 };
 struct Abs {

@@ -1,27 +1,14 @@
 // Integers packed in a register: pairs of 16 bits, and dot products of bytes and pairs.
 #include "virtual/ops/rows.h"
+#include "virtual/state/binary_functions.h"
 
 namespace lssar::vdev::LSSAR_SIMD {
 namespace {
 
-struct Add {
-  template <class T>
-  static T apply(T a, T b) {
-    return static_cast<T>(a + b);
-  }
-};
-struct Min {
-  template <class T>
-  static T apply(T a, T b) {
-    return a < b ? a : b;
-  }
-};
-struct Max {
-  template <class T>
-  static T apply(T a, T b) {
-    return a > b ? a : b;
-  }
-};
+using functions::Add;
+using functions::Max;
+using functions::Min;
+
 template <class F>
 struct Relu {
   static s16 apply(s16 a, s16 b) {

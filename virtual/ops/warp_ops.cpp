@@ -1,9 +1,17 @@
 // Exchanges between the lanes of a warp: shuffles, votes, reductions, matches.
 #include "virtual/ops/collective.h"
 #include "virtual/ops/rows.h"
+#include "virtual/state/binary_functions.h"
 
 namespace lssar::vdev::LSSAR_SIMD {
 namespace {
+
+using functions::Add;
+using functions::And;
+using functions::Max;
+using functions::Min;
+using functions::Or;
+using functions::Xor;
 
 enum class ShuffleMode { kUp, kDown, kButterfly, kIndex };
 
@@ -79,42 +87,6 @@ void vote_ballot(Warp& w, const Op& op) {
 }
 void active_mask(Warp& w, const Op& op) { store_uniform(w, op.dst, w.mask); }
 
-struct Add {
-  template <class T>
-  static T apply(T a, T b) {
-    return a + b;
-  }
-};
-struct Min {
-  template <class T>
-  static T apply(T a, T b) {
-    return b < a ? b : a;
-  }
-};
-struct Max {
-  template <class T>
-  static T apply(T a, T b) {
-    return b > a ? b : a;
-  }
-};
-struct And {
-  template <class T>
-  static T apply(T a, T b) {
-    return a & b;
-  }
-};
-struct Or {
-  template <class T>
-  static T apply(T a, T b) {
-    return a | b;
-  }
-};
-struct Xor {
-  template <class T>
-  static T apply(T a, T b) {
-    return a ^ b;
-  }
-};
 template <class F, class T>
 void redux(Warp& w, const Op& op) {
   if (lacks_members(w, op, op.b)) return;

@@ -4,46 +4,18 @@
 // Included where registers.h is, and compiled like it.
 #pragma once
 
+#include "virtual/state/binary_functions.h"
 #include "virtual/state/registers.h"
 
 namespace lssar::vdev::LSSAR_SIMD::updates {
 
-struct Add {
-  template <class T>
-  static T apply(T old, T b) {
-    return static_cast<T>(old + b);
-  }
-};
-struct Min {
-  template <class T>
-  static T apply(T old, T b) {
-    return b < old ? b : old;
-  }
-};
-struct Max {
-  template <class T>
-  static T apply(T old, T b) {
-    return b > old ? b : old;
-  }
-};
-struct And {
-  template <class T>
-  static T apply(T old, T b) {
-    return old & b;
-  }
-};
-struct Or {
-  template <class T>
-  static T apply(T old, T b) {
-    return old | b;
-  }
-};
-struct Xor {
-  template <class T>
-  static T apply(T old, T b) {
-    return old ^ b;
-  }
-};
+using functions::Add;
+using functions::And;
+using functions::Max;
+using functions::Min;
+using functions::Or;
+using functions::Xor;
+
 struct Increment {  // wraps to 0 after b
   static u32 apply(u32 old, u32 b) { return old >= b ? 0 : old + 1; }
 };
