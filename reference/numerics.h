@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/small_floats.h"
 #include "codegen/problem.h"
 
 namespace lssar {
@@ -14,8 +15,6 @@ namespace lssar {
 // infinity. NaN becomes the quiet NaN of its sign.
 uint16_t encode_fp16(double value);
 uint16_t encode_bf16(double value);
-float decode_fp16(uint16_t bits);
-float decode_bf16(uint16_t bits);
 
 // The nearest number of `dtype`.
 float round_to(DType dtype, double value);

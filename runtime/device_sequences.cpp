@@ -67,8 +67,7 @@ SequenceLaunch sequence_launch(const LaunchStep& step, const Sizes& sizes) {
     case GridRows::kPackedQueries: {
       const int group = heads / kv_heads;
       return {kv_heads, std::max(step.packed_rows / group, 1),
-              static_cast<int>(packed_tiles(1, group, step.packed_rows)),
-              lssar_device::kQueryRows};
+              static_cast<int>(packed_tiles(1, group, step.packed_rows)), lssar_device::kQueryRows};
     }
     case GridRows::kNewKeys:
       return {kv_heads, step.rows_per_block, 1, lssar_device::kNewRows};

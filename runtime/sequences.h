@@ -1,8 +1,8 @@
 // Calls of sequences that have lengths of their own: packed one after another, or padded to one
 // length. Each sequence is computed as a call of one batch entry, on its own part of the tensors
 // and of the workspace. Each step is one launch with the blocks of all sequences. On the cpu device
-// the host reads the lengths and divides the blocks; kernels of GPUs do it themselves
-// (runtime/device_sequences.h).
+// the host reads the lengths and divides the blocks (runtime/host_sequences.h); kernels of GPUs do
+// it themselves (runtime/device_sequences.h).
 //
 // Used by engine.cpp and plan.cpp. Only errors allocate. Threads: any number may call; each call
 // needs a workspace of its own.
