@@ -97,8 +97,7 @@ AllowedError allowed_error(const Problem& problem, OutputTensor tensor,
   const double times = times_ideal(problem.dtype);
   const double ideal = ideal_error(reference, tensor);
   if (std::isfinite(ideal)) allowed.least = times * ideal;
-  // For other score functions the ideal error is that of rounded positions alone. The table stands
-  // for the rest.
+  // For other score functions the ideal error leaves out most roundings. The table stands for them.
   const bool is_rest_known = problem.score == ScoreFunction();
   if (!is_rest_known && allowed.least > 0)
     allowed.least =

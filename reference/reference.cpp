@@ -20,6 +20,7 @@
 namespace lssar {
 
 using reference::RoundedGroup;
+using reference::Rounding;
 using reference::Row;
 using reference::Terms;
 using reference::UnitRows;
@@ -55,6 +56,7 @@ struct Group {
   int64_t query_heads;
   const double* sink;  // of the query heads
   const double* alibi_slopes;
+  Rounding rounding;
   std::atomic<int64_t>* scores_done;
 };
 
@@ -67,8 +69,8 @@ void attend_row(const Group& group, const UnitRows& q, const UnitRows& k, int64_
   const double sink =
       group.sink == nullptr ? -std::numeric_limits<double>::infinity() : group.sink[head];
   const double slope = group.alibi_slopes == nullptr ? 0 : group.alibi_slopes[head];
-  const Row row =
-      reference::forward_row(group.problem, group.functions, group.sizes, q, k, i, sink, slope);
+  const Row row = reference::forward_row(group.problem, group.functions, group.sizes, q, k, i, sink,
+                                         slope, group.rounding);
   if (!row.has_output) return;
   double* o = group.o + query * dv;
   for (int64_t j = 0; j < row.length; ++j)
@@ -136,7 +138,8 @@ ErrorSquares attend_group(const Group& group) {
 
 Group make_group(const Problem& problem, const Sizes& sizes,
                  const reference::ScoreFunctions& functions, const ReferenceInputs& inputs,
-                 ReferenceOutputs& outputs, int64_t index, std::atomic<int64_t>* scores_done) {
+                 ReferenceOutputs& outputs, int64_t index, Rounding rounding,
+                 std::atomic<int64_t>* scores_done) {
   const int64_t query_heads = sizes.heads / sizes.kv_heads;
   const int64_t queries = index * query_heads * sizes.seq_q;
   const int64_t keys = index * sizes.seq_k;
@@ -159,6 +162,7 @@ Group make_group(const Problem& problem, const Sizes& sizes,
           query_heads,
           of_heads(inputs.sink),
           of_heads(inputs.alibi_slopes),
+          rounding,
           scores_done};
 }
 
@@ -280,13 +284,14 @@ void add_sinks(const Sizes& sizes, const std::vector<ErrorSquares>& groups,
 }
 
 Result<ReferenceOutputs> attend(const Problem& problem, const Sizes& sizes,
-                                const ReferenceInputs& inputs, std::atomic<int64_t>* scores_done) {
+                                const ReferenceInputs& inputs, Rounding rounding,
+                                std::atomic<int64_t>* scores_done) {
   ReferenceOutputs outputs = zero_outputs(problem, sizes, inputs);
   const reference::ScoreFunctions functions(problem.score);
   std::vector<ErrorSquares> errors(sizes.batch * sizes.kv_heads);
   LSSAR_RETURN_IF_ERROR(parallel_for(errors.size(), [&](int64_t index) {
-    errors[index] =
-        attend_group(make_group(problem, sizes, functions, inputs, outputs, index, scores_done));
+    errors[index] = attend_group(
+        make_group(problem, sizes, functions, inputs, outputs, index, rounding, scores_done));
   }));
   add_sinks(sizes, errors, outputs);
   ErrorSquares total;
@@ -315,14 +320,8 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
   return std::sqrt(square);
 }
 
-// Kernels keep rotated q and k in the problem's dtype: adds what that rounding changes to the error
-// of an ideal kernel. In fp32 it is far below the other errors.
-Status add_rotation_loss(const Problem& problem, const Sizes& sizes, ReferenceInputs rotated,
-                         ReferenceOutputs& exact) {
-  if (problem.dtype == DType::kFp32) return {};
-  for (std::vector<double>* x : {&rotated.q, &rotated.k})
-    for (double& value : *x) value = round_to(problem.dtype, value);
-  LSSAR_ASSIGN_OR_RETURN(const ReferenceOutputs rounded, attend(problem, sizes, rotated, nullptr));
+// Adds what differs between `exact` and `rounded` to the error of an ideal kernel.
+void add_loss(const ReferenceOutputs& rounded, ReferenceOutputs& exact) {
   // NOTE: not hypot: it alone would make the library need glibc 2.35.
   const auto add = [](double& error, double lost) {
     error = std::sqrt(error * error + lost * lost);
@@ -331,8 +330,39 @@ Status add_rotation_loss(const Problem& problem, const Sizes& sizes, ReferenceIn
   add(exact.ideal_error_dq, distance(exact.dq, rounded.dq));
   add(exact.ideal_error_dk, distance(exact.dk, rounded.dk));
   add(exact.ideal_error_dv, distance(exact.dv, rounded.dv));
+}
+
+// Kernels keep rotated q and k in the problem's dtype. In fp32 what that changes is far below the
+// other errors.
+Status add_rotation_loss(const Problem& problem, const Sizes& sizes, ReferenceInputs rotated,
+                         ReferenceOutputs& exact) {
+  if (problem.dtype == DType::kFp32) return {};
+  for (std::vector<double>* x : {&rotated.q, &rotated.k})
+    for (double& value : *x) value = round_to(problem.dtype, value);
+  LSSAR_ASSIGN_OR_RETURN(const ReferenceOutputs rounded,
+                         attend(problem, sizes, rotated, Rounding::kNone, nullptr));
+  add_loss(rounded, exact);
   exact.rotation_error_dsink = distance(exact.dsink, rounded.dsink);
   return {};
+}
+
+// Where N P - b or psi cancels, a row errs as much as its scores and activations in float32 let it.
+// For LSSA and LSSAR RoundedGroup counts that. In 16 bits the weights' own rounding is far above.
+bool loses_by_second_stage(const Problem& problem) {
+  return problem.dtype == DType::kFp32 && !(problem.score == ScoreFunction()) &&
+         (problem.p != 0 || problem.score.psi.expression);
+}
+
+Result<ReferenceOutputs> attend_with_loss(const Problem& problem, const Sizes& sizes,
+                                          const ReferenceInputs& inputs,
+                                          std::atomic<int64_t>* scores_done) {
+  LSSAR_ASSIGN_OR_RETURN(ReferenceOutputs outputs,
+                         attend(problem, sizes, inputs, Rounding::kNone, scores_done));
+  if (!loses_by_second_stage(problem)) return outputs;
+  LSSAR_ASSIGN_OR_RETURN(const ReferenceOutputs rounded,
+                         attend(problem, sizes, inputs, Rounding::kFloat32, nullptr));
+  add_loss(rounded, outputs);
+  return outputs;
 }
 
 // Attention of rotated q and k, whose gradients are rotated back.
@@ -347,7 +377,8 @@ Result<ReferenceOutputs> attend_rotated(const Problem& problem, const Sizes& siz
   };
   rotate_q(inputs.q, false);
   rotate_k(inputs.k, false);
-  LSSAR_ASSIGN_OR_RETURN(ReferenceOutputs outputs, attend(problem, sizes, inputs, scores_done));
+  LSSAR_ASSIGN_OR_RETURN(ReferenceOutputs outputs,
+                         attend_with_loss(problem, sizes, inputs, scores_done));
   LSSAR_RETURN_IF_ERROR(add_rotation_loss(problem, sizes, inputs, outputs));
   rotate_q(outputs.dq, true);
   rotate_k(outputs.dk, true);
@@ -362,7 +393,7 @@ Result<ReferenceOutputs> reference_attention(const Problem& problem, const Sizes
   LSSAR_RETURN_IF_ERROR(check_inputs(problem, sizes, inputs));
   try {
     if (problem.rotary_dim != 0) return attend_rotated(problem, sizes, inputs, scores_done);
-    return attend(problem, sizes, inputs, scores_done);
+    return attend_with_loss(problem, sizes, inputs, scores_done);
   } catch (const std::bad_alloc&) {
     return out_of_memory("reference: no memory for the outputs");
   }

@@ -36,8 +36,8 @@ struct ReferenceOutputs {
   // epsilon_i. Rows err independently, and each in proportion to these magnitudes.
   double row_norm_dsink = 0;
   // Norms of the error of an ideal kernel of the problem's dtype: one that rounds only where
-  // docs/accuracy.md says that it must. For score functions other than LSSA and LSSAR only what the
-  // rounding of rotated q and k does counts.
+  // docs/accuracy.md says that it must. For score functions other than LSSA and LSSAR it counts the
+  // rounding of rotated q and k and, in fp32 with a second stage, of scores and activations.
   double ideal_error_o = 0, ideal_error_dq = 0, ideal_error_dk = 0, ideal_error_dv = 0;
   double rotation_error_dsink = 0;  // what that rounding does to dsink
 };

@@ -9,7 +9,6 @@ namespace lssar::reference {
 
 namespace {
 
-constexpr double kFloatUnit = 0x1p-24;  // unit roundoff of float32
 constexpr double kJumpRoundings = 8;    // of a score and its activation, in units of roundoff
 // Kernels split dS' of rows of at most this many keys into two parts, so it is not rounded for dq.
 constexpr int64_t kTwoPartsLength = 3;

@@ -66,11 +66,17 @@ struct Row {
   std::vector<double> sum_slope, weight_sum_slope;
 };
 
+// kFloat32: scores and activations are off by about as much as float32 errs, in turns too large and
+// too small.
+enum class Rounding { kNone, kFloat32 };
+
 // Row i up to its weights. For a gradient it also computes the slopes. `sink`: the head's logit;
 // -infinity means none. `alibi_slope`: the head's.
 Row forward_row(const Problem& problem, const ScoreFunctions& functions, const Sizes& sizes,
                 const UnitRows& q, const UnitRows& k, int64_t i, double sink,
-                double alibi_slope = 0);
+                double alibi_slope = 0, Rounding rounding = Rounding::kNone);
+
+inline constexpr double kFloatUnit = 0x1p-24;  // unit roundoff of float32
 
 // All scores of a row count as equal if its largest U is at most this.
 inline constexpr double kDeadRow = 0x1p-16;

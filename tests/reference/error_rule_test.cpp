@@ -211,5 +211,34 @@ TEST(IdealKernel, RotationAddsToTheTableOfOtherScoreFunctions) {
   EXPECT_EQ(allowed_error(problem, OutputTensor::kO, still).least, 0);
 }
 
+// One row of other score functions, whose N P - b is far above rounding errors or cancels.
+ReferenceOutputs one_row(const std::string& score, int p, double spread) {
+  Problem problem;
+  problem.pass = Pass::kForward;
+  problem.dtype = DType::kFp32;
+  problem.p = p;
+  problem.head_dim = problem.head_dim_v = 8;
+  problem.score = parse_score(score).value();
+  const int64_t keys = 16;
+  ReferenceInputs in;
+  in.q.assign(8, 1.0);
+  for (int64_t i = 0; i < keys * 8; ++i) {
+    in.k.push_back(1 + spread * std::sin(static_cast<double>(i / 8)));
+    in.v.push_back(std::cos(static_cast<double>(i)));
+  }
+  return reference_attention(problem, {1, 1, 1, 1, keys}, in).value();
+}
+
+TEST(IdealKernel, OtherScoreFunctionsLoseWhatTheirSecondStageCancels) {
+  const std::string score = "phi=exp(x),normalizer=sum,scale=inv_sqrt_dim,qk_norm=false";
+  EXPECT_EQ(one_row(score, 0, 1).ideal_error_o, 0);
+  const ReferenceOutputs apart = one_row(score, 3, 1);
+  EXPECT_GT(apart.ideal_error_o, 0x1p-26 * l2(apart.o));
+  EXPECT_LT(apart.ideal_error_o, 1e-5 * l2(apart.o));
+  const ReferenceOutputs alike = one_row(score, 3, 1e-3);
+  EXPECT_GT(alike.ideal_error_o, 1e-4 * l2(alike.o));
+  EXPECT_LT(alike.ideal_error_o, 1e-2 * l2(alike.o));
+}
+
 }  // namespace
 }  // namespace lssar
