@@ -3,14 +3,16 @@
 
     tools/timing_published.py --flash-attention DIR --cutlass DIR --cubins DIR [--lssar PROGRAM] [--nvcc PROGRAM]
 
-DIR of --flash-attention is a checkout of Dao-AILab/flash-attention, that of --cutlass one of NVIDIA/cutlass
-(4.2.0 here). Compiles each instance once into --cubins (minutes and gigabytes each, one at a time), times its hot
-loop by `lssar inspect FILE.cubin --timing`, and prints a table of docs/performance.md: predicted and published
-TFLOP/s. One number is fitted, to the first row alone: the GPU's clock under load.
+DIR of --flash-attention is a git clone of Dao-AILab/flash-attention, that of --cutlass one of NVIDIA/cutlass, each with
+its history. Compiles each instance once into --cubins (minutes and gigabytes each, one at a time), times its hot loop
+by `lssar inspect FILE.cubin --timing`, and prints a table of docs/performance.md: predicted and published TFLOP/s. One
+number is fitted, to the first row alone: the GPU's clock under load.
 
-One row is a variant: products and softmax of a warp group take turns instead of overlapping. The sources have a
-constant for it, which is changed in a copy of them (in --cubins). A variant without warps that only move data is
-published, too. It is left out, because the sources have no such kernel for sm_90a.
+The kernels are those of the first commit that has the forward and the backward, three weeks after the paper, with the
+tiles that the paper measured. Later commits have other tiles. Two rows are of a later commit, because it has a constant
+for a variant that the paper measured, too: products and softmax of a warp group take turns instead of overlapping. The
+constant is changed in a copy. A variant without warps that only move data is published as well. It is left out, because
+the sources have no such kernel for sm_90a.
 
 exit codes: 0 done; 1 a program failed; 2 wrong options.
 """
@@ -32,21 +34,50 @@ NUM_SMS = 132
 TILE_CLOCKS = 3800
 ROWS_OF_PRODUCT = 64
 
-# What the kernels leave out: these features are other kernels, or branches that these calls do not take.
-FEATURES = "LOCAL SOFTCAP PAGEDKV SPLIT APPENDKV PACKGQA VARLEN CLUSTER SM8x"
 OPTIONS = (
     "-cubin -arch=sm_90a -O3 -std=c++17 --use_fast_math --expt-relaxed-constexpr --expt-extended-lambda "
-    "-DCUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED -DCUTLASS_ENABLE_GDC_FOR_SM90 -DCUTLASS_DEBUG_TRACE_LEVEL=0 -DNDEBUG"
+    "-DCUTLASS_DEBUG_TRACE_LEVEL=0 -DNDEBUG"
 )
+# What the later kernels leave out: these features are other kernels, or branches that these calls do not take.
+FEATURES = "LOCAL SOFTCAP PAGEDKV SPLIT APPENDKV PACKGQA VARLEN CLUSTER SM8x"
+
+
+@dataclasses.dataclass(frozen=True)
+class Release:
+    commit: str
+    cutlass: str  # its commit
+    sources: str  # folder of the instances within hopper
+    options: str = ""
+
+
+FIRST = Release("bafe2530", "756c351b", ".")
+LATER = Release(
+    "0251105a",
+    "v4.2.0",
+    "instantiations",
+    "-DCUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED -DCUTLASS_ENABLE_GDC_FOR_SM90 "
+    + " ".join(f"-DFLASHATTENTION_DISABLE_{feature}" for feature in FEATURES.split()),
+)
+
+# The first release includes headers of PyTorch for what launches kernels. These stand in for them.
+TORCH_HEADERS = {
+    "ATen/CUDAGeneratorImpl.h": "",
+    "ATen/cuda/CUDAGeneratorImpl.h": "",
+    "ATen/cuda/CUDAGraphsUtils.cuh": "namespace at { struct PhiloxCudaState {}; }\n",
+    "ATen/cuda/CUDAContext.h": "#pragma once\n"
+    "#define C10_CUDA_CHECK(call) (void)(call)\n"
+    "#define C10_CUDA_KERNEL_LAUNCH_CHECK() (void)0\n",
+}
 
 
 @dataclasses.dataclass
 class Row:
-    instance: str  # of hopper/instantiations, and of the cubin
+    instance: str  # a source file's part, and the cubin's
     head_dim: int
     is_causal: bool
     published: float  # TFLOP/s on H100
     length: int = LENGTH  # keys
+    release: Release = FIRST
     is_sequential: bool = False  # no product runs beside a warp group's own softmax
 
     @property
@@ -72,8 +103,8 @@ ROWS = [
     Row("fwd_hdim256_bf16", 256, True, 642),
     Row("bwd_hdim64_bf16", 64, False, 474),
     Row("bwd_hdim128_bf16", 128, False, 561),
-    Row("fwd_hdim128_bf16", 128, False, 661, 8448),
-    Row("fwd_hdim128_bf16", 128, False, 582, 8448, is_sequential=True),
+    Row("fwd_hdim128_bf16", 128, False, 661, 8448, LATER),
+    Row("fwd_hdim128_bf16", 128, False, 582, 8448, LATER, is_sequential=True),
 ]
 
 
@@ -86,6 +117,18 @@ def run(command):
     if done.returncode != 0:
         raise Problem(f"{command[0]} ended with {done.returncode}: {done.stderr[-2000:]}")
     return done.stdout
+
+
+def sources_of(repository, commit, folder, options):
+    """That folder of the commit, extracted once into the cubins' folder."""
+    place = options.cubins / f"{repository.name}-{commit}"
+    if not (place / folder).exists():
+        place.mkdir(exist_ok=True)
+        archive = options.cubins / "sources.tar"
+        run(["git", "-C", repository, "archive", "-o", archive, commit, folder])
+        run(["tar", "-x", "-f", archive, "-C", place])
+        archive.unlink()
+    return place / folder
 
 
 def sequential_copy(hopper, options):
@@ -101,16 +144,27 @@ def sequential_copy(hopper, options):
     return copy
 
 
+def torch_headers(options):
+    folder = options.cubins / "torch_headers"
+    for name, text in TORCH_HEADERS.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
 def cubin_of(row, options):
+    release = row.release
     suffix = "_sequential" if row.is_sequential else ""
-    cubin = options.cubins / f"{row.instance}{suffix}.cubin"
+    cubin = options.cubins / f"{row.instance}-{release.commit}{suffix}.cubin"
     if not cubin.exists():
-        hopper = options.flash_attention / "hopper"
+        hopper = sources_of(options.flash_attention, release.commit, "hopper", options)
+        cutlass = sources_of(options.cutlass, release.cutlass, "include", options)
         if row.is_sequential:
             hopper = sequential_copy(hopper, options)
-        command = [options.nvcc, *OPTIONS.split(), "-I", hopper, "-I", options.cutlass / "include"]
-        command += [f"-DFLASHATTENTION_DISABLE_{feature}" for feature in FEATURES.split()]
-        source = hopper / "instantiations" / f"flash_{row.instance}_sm90.cu"
+        command = [options.nvcc, *OPTIONS.split(), *release.options.split()]
+        for folder in (hopper, cutlass, torch_headers(options)):
+            command += ["-I", folder]
+        source = hopper / release.sources / f"flash_{row.instance}_sm90.cu"
         run([*command, source, "-o", cubin])
     return cubin
 
@@ -123,10 +177,12 @@ def loops_of(row, options):
     return [(loop["kernel"], loop, way) for loop in loops for way in loop["ways"]]
 
 
-def is_causal_kernel(kernel):
-    """By the first truth value of the main loop's template arguments (Is_causal), as the mangled name has it."""
-    after = kernel.split("4Sm90", 1)[-1]
-    return "Lb1" in after[: after.find("Lb") + 4]
+def is_kernel_of(row, kernel):
+    """By template arguments in the mangled name: Is_causal, and that there is no window and no variable length."""
+    causal = int(row.is_causal)
+    if "Flash_fwd_kernel_traits" in kernel:  # the first release's forward
+        return f"bfloat16_tEELb{causal}E" in kernel and "SeqLenTraitsILb0E" in kernel
+    return f"4Sm90ELb{causal}ELb0ELb0E" in kernel
 
 
 def way_of(row, options):
@@ -134,7 +190,7 @@ def way_of(row, options):
     ways = [
         (way["predicted_clocks_per_score"], loop, way)
         for kernel, loop, way in loops_of(row, options)
-        if is_causal_kernel(kernel) == row.is_causal and way["scores"] > 0
+        if is_kernel_of(row, kernel) and way["scores"] > 0
     ]
     if not ways:
         raise Problem(f"{row.instance}: no loop of it was timed")

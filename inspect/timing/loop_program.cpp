@@ -36,11 +36,13 @@ class Meetings {
     const int arrivals = count(barrier, threads, Action::kArrive);
     Meeting meeting = Meeting::kNone;
     const bool has_others = program_.block_warps > 1;
-    if (has_others && barrier == TimedInstruction::kOwnBarrier && groups == 2 && syncs == arrivals)
+    const bool is_own = barrier == TimedInstruction::kOwnBarrier;
+    const bool is_ring = groups == 2, is_of_all = groups == program_.block_warps;
+    if (has_others && is_own && (is_ring || is_of_all) && arrivals == syncs * (groups - 1)) {
       meeting = Meeting::kTurn;
-    if (has_others && barrier != TimedInstruction::kOwnBarrier && groups == program_.block_warps &&
-        arrivals == 0)
-      meeting = Meeting::kEvery;
+      program_.turn_passes = groups - 1;
+    }
+    if (has_others && !is_own && is_of_all && arrivals == 0) meeting = Meeting::kEvery;
     if (meeting == Meeting::kNone) {
       program_.notes.push_back(
           fmt::format("{} BAR.SYNC and {} BAR.ARV of {} threads cannot be followed: they only cost "

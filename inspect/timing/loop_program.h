@@ -17,13 +17,14 @@ inline constexpr int kWarpGroup = 128;  // its threads: a warp of each scheduler
 // How the warps of a scheduler meet at the loop's named barriers.
 enum class Meeting : uint8_t {
   kNone,   // a barrier of one warp group, or one that cannot be followed: only its latency
-  kTurn,   // BAR.SYNC waits for the previous warp's BAR.ARV: warps take turns
+  kTurn,   // BAR.SYNC waits for BAR.ARV of other warps: they take turns
   kEvery,  // all warps of a block wait for each other
 };
 
 struct LoopProgram {
   std::vector<TimedInstruction> instructions;
   std::vector<Meeting> meetings;  // by instruction
+  int turn_passes = 1;            // BAR.ARV that begin a turn: of the previous warp, or of all others
   int blocks = 1;                 // of the SM
   int block_warps = 1;            // of one block on one scheduler: one of each warp group
   double data_clocks = 0;         // that the L2 takes to bring an iteration's tiles

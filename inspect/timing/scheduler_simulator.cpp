@@ -31,8 +31,9 @@ struct Warp {
   bool yields = false;
   std::array<Scoreboard, SassControl::kNumScoreboards> scoreboards;
   std::deque<double> groups;  // ends of groups of products, in order
-  std::vector<double> turns;  // when each turn that was passed to it begins
-  size_t turns_taken = 0;
+  std::vector<double> passes;  // when each arrival of another warp counts
+  size_t turns_taken = 0;      // each took turn_passes of them
+  int turns_passed_on = 0;     // since its last turn: to the next warp, then to the one after it
   int meetings = 0;            // that it has arrived at
   bool is_in_meeting = false;  // and waits there
 
@@ -47,8 +48,11 @@ class LoopSimulator {
         constants_(constants),
         units_(constants),
         warps_(size_t(program.warps())) {
-    for (size_t first = 0; first < warps_.size(); first += size_t(program.block_warps))
-      warps_[first].turns.push_back(0);
+    // The turn of a block's first warp has begun. The next one waits for the first one alone.
+    for (size_t w = 0; w < warps_.size(); ++w) {
+      for (int i = int(w) % program.block_warps; i < program.turn_passes; ++i)
+        warps_[w].passes.push_back(0);
+    }
   }
 
   Result<LoopTiming> run() {
@@ -159,8 +163,8 @@ class LoopSimulator {
   int warp_index(const Warp& warp) const { return int(&warp - warps_.data()); }
 
   int first_of_block(int warp) const { return warp - warp % program_.block_warps; }
-  int next_of_block(int warp) const {
-    return first_of_block(warp) + (warp % program_.block_warps + 1) % program_.block_warps;
+  int next_of_block(int warp, int places) const {
+    return first_of_block(warp) + (warp % program_.block_warps + places) % program_.block_warps;
   }
 
   bool is_group_done(const Warp& warp, int pending) const {
@@ -171,7 +175,8 @@ class LoopSimulator {
   }
 
   bool has_turn(const Warp& warp) const {
-    return warp.turns_taken < warp.turns.size() && warp.turns[warp.turns_taken] <= double(now_);
+    const size_t needed = (warp.turns_taken + 1) * size_t(program_.turn_passes);
+    return needed <= warp.passes.size() && warp.passes[needed - 1] <= double(now_);
   }
 
   bool is_meeting_over(const Warp& warp) const {
@@ -240,8 +245,13 @@ class LoopSimulator {
     const Meeting meeting = program_.meetings[warp->at];
     const double then = double(now_) + constants_.barrier;
     if (meeting == Meeting::kTurn) {
-      if (in.action == Action::kSync) ++warp->turns_taken;
-      if (in.action == Action::kArrive) warps_[size_t(next_of_block(index))].turns.push_back(then);
+      if (in.action == Action::kSync) {
+        ++warp->turns_taken;
+        warp->turns_passed_on = 0;
+        return;
+      }
+      const int places = 1 + warp->turns_passed_on++ % program_.turn_passes;
+      warps_[size_t(next_of_block(index, places))].passes.push_back(then);
       return;
     }
     if (in.action == Action::kArrive) return;

@@ -159,6 +159,21 @@ TEST(TimingSimulator, WarpsTakeTurns) {
             "latency");
 }
 
+// FlashAttention-3's first release: a group's barrier counts the arrivals of both others.
+TEST(TimingSimulator, ThreeWarpsTakeTurnsThatBothOthersPassOn) {
+  const std::vector<Sample> ring = joined({{{"BAR.SYNC.DEFER_BLOCKING R8, 0x100"}},
+                                           repeated({"FADD R0, R0, R1", 4}, 10),
+                                           {{"BAR.ARV R9, 0x100"}}});
+  const std::vector<Sample> all =
+      joined({{{"BAR.SYNC.DEFER_BLOCKING R8, 0x180"}},
+              repeated({"FADD R0, R0, R1", 4}, 10),
+              {{"BAR.ARV R9, 0x180"}, {"BAR.ARV R10, 0x180"}}});
+  EXPECT_EQ(timed(ring, warps(3)).clocks, 3 * (1 + 40 + kConstants.barrier));
+  const LoopTiming three = timed(all, warps(3));
+  EXPECT_EQ(three.clocks, 3 * (1 + 40 + kConstants.barrier));  // the first arrival is the next warp's
+  EXPECT_GT(use(three, ClockUse::kTurn), 2 * 60);
+}
+
 TEST(TimingSimulator, WarpsMeet) {
   // Two warps that meet after every sum: a sum, the barrier, and its latency.
   const std::vector<Sample> loop = {{"FADD R0, R0, R1", 4}, {"BAR.SYNC.DEFER_BLOCKING 0x2, 0x100"}};
