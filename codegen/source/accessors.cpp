@@ -15,7 +15,10 @@ namespace {
 
 using Tokens = std::vector<Token>;
 
-// A function `{ return PATH; }`, where PATH names a member of a parameter.
+// A function `{ return PATH; }`, where PATH names a parameter or a member of one.
+//
+// NOTE: an argument of another type than the parameter would lose its conversion. No template has
+// one.
 struct Accessor {
   size_t num_parameters = 0;
   size_t parameter = 0;  // its place in the list
@@ -46,15 +49,15 @@ std::optional<Accessor> read_accessor(const SourceItem& item) {
   const size_t end = t.size() - 2;  // of the statement
   if (body + 4 > t.size() || !t[body].is("{") || !t[body + 1].is("return") || !t[end].is(";"))
     return {};
-  const bool names_member = end > body + 3;
-  if (!names_member || !is_path(t, body + 2, end)) return {};
+  if (!is_path(t, body + 2, end)) return {};
   const auto parameters = list_parts(t, open);
   const auto used = std::find_if(parameters.begin(), parameters.end(), [&](const auto& list) {
     return list.first < list.second && t[list.second - 1].is(t[body + 2].text);
   });
   if (used == parameters.end()) return {};
+  const size_t rest = t[body + 2].end;
   return Accessor{parameters.size(), static_cast<size_t>(used - parameters.begin()),
-                  item.text.substr(t[body + 2].end, t[end - 1].end - t[body + 2].end)};
+                  item.text.substr(rest, t[end - 1].end - rest)};
 }
 
 // How many functions each name has, and the accessors among them.
@@ -83,17 +86,32 @@ Accessors::const_iterator called(const Tokens& t, size_t at, const Accessors& ac
   return is_call ? accessors.find(t[at].text) : accessors.end();
 }
 
+// Whether tokens [first, last) are a name or a number.
+bool is_plain(const Tokens& t, size_t first, size_t last) {
+  return is_path(t, first, last) || (last == first + 1 && t[first].kind == TokenKind::kNumber);
+}
+
+// Whether tokens [first, last) call nothing, and may stand where the call at t[at] stands.
+bool may_stand_for(const Tokens& t, size_t at, size_t first, size_t last) {
+  const size_t close = closing(t, at + 1);
+  return at > 0 && is_one_of(t[at - 1], {"(", "{", "[", ",", "=", "return"}) &&
+         close + 1 < t.size() && is_one_of(t[close + 1], {")", "}", "]", ",", ";"}) &&
+         std::none_of(t.begin() + first, t.begin() + last,
+                      [](const Token& token) { return token.is("("); });
+}
+
 // Whether the call at t[at] can be replaced.
 bool may_replace(const Tokens& t, size_t at, const Accessor& accessor) {
   const auto arguments = list_parts(t, at + 1);
   const size_t begin = call_begin(t, at);
   if (begin > 0 && is_one_of(t[begin - 1], {".", "->", "::"})) return false;
-  return arguments.size() == accessor.num_parameters &&
-         std::all_of(arguments.begin(), arguments.end(), [&](const auto& argument) {
-           const auto [first, last] = argument;
-           return is_path(t, first, last) ||
-                  (last == first + 1 && t[first].kind == TokenKind::kNumber);
-         });
+  if (arguments.size() != accessor.num_parameters) return false;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const auto [first, last] = arguments[i];
+    const bool is_whole = i == accessor.parameter && accessor.rest.empty();
+    if (!is_plain(t, first, last) && !(is_whole && may_stand_for(t, at, first, last))) return false;
+  }
+  return true;
 }
 
 template <class Visit>

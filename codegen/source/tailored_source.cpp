@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "codegen/source/accessors.h"
+#include "codegen/source/chosen_types.h"
 #include "codegen/source/class_names.h"
+#include "codegen/source/comment_columns.h"
 #include "codegen/source/comment_labels.h"
 #include "codegen/source/known_constants.h"
 #include "codegen/source/plain_source.h"
@@ -43,6 +45,7 @@ void tidy(std::vector<SourceItem>& items, bool within_template) {
     if (!is_of_template) item.text = without_template_words(item.text);
     item.text = joined_statements(item.text);
     tidy(item.members, is_of_template);
+    align_comments(item.members);
   }
 }
 
@@ -110,6 +113,7 @@ std::vector<SourceSection> reached_sections(const std::vector<SourcePart>& parts
   std::vector<SourceSection> sections;
   for (const SourcePart& part : parts)
     sections.push_back(parse_section(part.title, with_unroll_words(without_config(part.text))));
+  write_chosen_types(sections, known_constants(sections, false));
   resolve_constants(sections, roots, known_constants(sections, false));
   keep_reached(sections, roots);
   inline_accessors(sections, roots);

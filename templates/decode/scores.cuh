@@ -41,14 +41,14 @@ struct DecodeKeyLoader {
   const Element* keys;
   i64 key_stride;
   i64 num_keys;
-  typename Select<Config::kHasWindow, VisitedTiles, int>::Type num_tiles;
+  KeyTiles<Config> num_tiles;
   u32 stages;
   int tile, end;
 
   LSSAR_DEVICE void load(int stage) {
     if (tile >= end) return;
     const typename Shape::KeyTile to{stages + stage * Shape::kStageBytes};
-    const i64 first = i64{Config::kHasWindow ? tile_of(num_tiles, tile) : tile} * Shape::kBlockCols;
+    const i64 first = i64{tile_at<Config>(num_tiles, tile)} * Shape::kBlockCols;
     if constexpr (Config::kHasWindow) {
       load_seen_tile<Config, Shape::kThreads>(to, keys + first * key_stride, key_stride,
                                               num_tiles.seen, first, Config::kHeadDim);
@@ -89,7 +89,7 @@ struct DecodeBlock : ForwardBlock<Config> {
 
   // The first key of the n-th visited tile.
   LSSAR_DEVICE i64 first_key(int n) const {
-    return i64{Config::kHasWindow ? tile_of(num_tiles, n) : n} * Shape::kBlockCols;
+    return i64{tile_at<Config>(num_tiles, n)} * Shape::kBlockCols;
   }
 
   // Places the rows of a query tile, and returns it.

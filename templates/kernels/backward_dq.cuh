@@ -49,7 +49,7 @@ struct DqLoader {
   const AttentionParams& params;
   int batch;
   int kv_head;
-  typename Select<Config::kHasWindow, VisitedTiles, int>::Type num_tiles;
+  KeyTiles<Config> num_tiles;
   u32 stages;
 
   int tile = 0;
@@ -72,7 +72,7 @@ struct DqLoader {
   LSSAR_DEVICE void load(int stage) {
     if (tile == num_tiles) return;
     const u32 base = stages + stage * Shape::kStageBytes;
-    const i64 first = i64{Config::kHasWindow ? tile_of(num_tiles, tile) : tile} * Shape::kBlockCols;
+    const i64 first = i64{tile_at<Config>(num_tiles, tile)} * Shape::kBlockCols;
     if constexpr (Config::kHasWindow) {
       load_seen(base, first);
       ++tile;
@@ -106,7 +106,7 @@ struct BackwardDq {
   const AttentionParams& params;
   BlockPlace place;
   i64 first_row;
-  typename Select<Config::kHasWindow, VisibleKeys, i64>::Type visible[2];
+  RowKeys<Config> visible[2];
   RowConstants constants[2];
   VisitedTiles tiles;  // kHasWindow
   VisibleKeys common;  // kHasWindow: keys that no row of the block misses
@@ -196,7 +196,7 @@ struct BackwardDq {
       Mma::multiply_transposed(d, grads, warp_row0(),
                                typename Shape::ValueTile{stage + Shape::KeyTile::kBytes});
       const i64 first_key =
-          i64{Config::kHasWindow ? tile_of(tiles, tile) : tile} * Shape::kBlockCols;
+          i64{tile_at<Config>(tiles, tile)} * Shape::kBlockCols;
       const bool needs_mask = Config::kHasWindow
                                   ? !common.has_all(first_key, Shape::kBlockCols)
                                   : (Config::kIsCausal || Config::kIsGeneral) &&

@@ -56,7 +56,7 @@ LSSAR_DEVICE void backward_epsilon(const AttentionParams& params) {
     Mma::multiply_transposed(d, grads, block.warp_row0(),
                              typename Shape::ValueTile{stage + Shape::KeyTile::kBytes});
     const i64 first_key =
-        i64{Config::kHasWindow ? tile_of(block.tiles, tile) : tile} * Shape::kBlockCols;
+        i64{tile_at<Config>(block.tiles, tile)} * Shape::kBlockCols;
     if constexpr (Config::kHasAlibi) {
       const bool needs_mask = Config::kHasWindow
                                   ? !block.common.has_all(first_key, Shape::kBlockCols)

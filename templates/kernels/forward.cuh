@@ -67,8 +67,7 @@ struct Forward : ForwardBlock<Config> {
       const u32 stage = stage_address(ring.next());
       if (tile == 0) finish_rows();
       this->compute_scores(s, rows.score_scale, stage);
-      const i64 first =
-          i64{Config::kHasWindow ? tile_of(num_tiles, tile) : tile} * Shape::kBlockCols;
+      const i64 first = i64{tile_at<Config>(num_tiles, tile)} * Shape::kBlockCols;
       if (needs_mask(first)) mask(s, first, -infinity());
       sums.add(s);
     }
@@ -85,8 +84,7 @@ struct Forward : ForwardBlock<Config> {
       this->compute_scores(s, rows.score_scale, stage);
       const bool is_skipped = Config::kSkipTiles && rows.has_no_weights(s);
       if (!is_skipped) rows.evaluate(s);
-      const i64 first =
-          i64{Config::kHasWindow ? tile_of(num_tiles, tile) : tile} * Shape::kBlockCols;
+      const i64 first = i64{tile_at<Config>(num_tiles, tile)} * Shape::kBlockCols;
       if (needs_mask(first)) mask(s, first, 0.0f);
 
       const typename Shape::ValueTile values{stage_address(ring.next())};

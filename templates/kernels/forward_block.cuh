@@ -60,7 +60,7 @@ struct ForwardLoader {
   i64 key_stride;
   i64 value_stride;
   i64 num_keys;
-  typename Select<Config::kHasWindow, VisitedTiles, int>::Type num_tiles;
+  KeyTiles<Config> num_tiles;
   u32 stages;
 
   static constexpr int kFirstDvBlock = Config::kHasPassOne ? -1 : 0;  // -1: pass 1
@@ -73,7 +73,7 @@ struct ForwardLoader {
   LSSAR_DEVICE void load(int stage) {
     if (num_tiles == 0 || dv_block == kEndDvBlock) return;
     const u32 base = stages + stage * Shape::kStageBytes;
-    const i64 first = i64{Config::kHasWindow ? tile_of(num_tiles, tile) : tile} * Shape::kBlockCols;
+    const i64 first = i64{tile_at<Config>(num_tiles, tile)} * Shape::kBlockCols;
     if constexpr (Config::kHasWindow) {
       load_seen(base, first);
       return advance();
@@ -128,7 +128,7 @@ struct ForwardBlock {
   BlockPlace place;
   typename Shape::QueryTile queries;
   u32 stages;
-  typename Select<Config::kHasWindow, VisitedTiles, int>::Type num_tiles;
+  KeyTiles<Config> num_tiles;
   i64 first_masked;  // tiles whose end is above this may hide keys from some row
 
   VisibleKeys common;  // kHasWindow: keys that no row of the block misses

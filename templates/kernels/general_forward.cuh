@@ -51,7 +51,7 @@ struct GeneralForward : ForwardBlock<Config> {
   }
 
   LSSAR_DEVICE TileMask mask_of(int tile) const {
-    const i64 first = i64{Config::kHasWindow ? tile_of(num_tiles, tile) : tile} * Shape::kBlockCols;
+    const i64 first = i64{tile_at<Config>(num_tiles, tile)} * Shape::kBlockCols;
     return {first, this->needs_mask(first)};
   }
 

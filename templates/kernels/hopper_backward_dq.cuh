@@ -54,22 +54,17 @@ struct DqConsumer {
   RingCursor<1> query_cursor;
 
   // The members below belong to the work tile.
-  typename Select<Config::kHasWindow, VisibleKeys, i64>::Type visible[2];
+  RowKeys<Config> visible[2];
   i64 first_masked;  // tiles whose end is above this hide keys from some row of the warp
   int num_parts;     // see num_grad_parts; the same for all consumers
   RowConstants constants[2];
   Evaluator evaluator;  // the same for all rows of the warp
 
-  VisibleKeys common;  // kHasWindow: keys that no row of the warp misses
-  AlibiRows alibi;     // kHasAlibi
-  //
-  // Not formatted: lines break as in emitted sources.
-  // clang-format off
-  typename Select<Config::kHasLengths, UnseenInSequence, UnseenKeys>::Type unseen;   // kHasWindow: by all rows of the call
+  VisibleKeys common;         // kHasWindow: keys that no row of the warp misses
+  AlibiRows alibi;            // kHasAlibi
+  UnseenRows<Config> unseen;  // kHasWindow: by all rows of the call
 
   // Sums of one work tile.
-  //
-  // clang-format on
   struct Sums {
     QueryGrads dq;
     Operand grads;  // dS' of the tile whose product comes next
@@ -244,22 +239,21 @@ struct DqConsumer {
     Mma::round(sums.grads, d);
   }
 
-  LSSAR_DEVICE void add_keys(
-      Sums& sums, typename Select<Config::kHasWindow, VisitedTiles, int>::Type num_tiles) {
+  LSSAR_DEVICE void add_keys(Sums& sums, KeyTiles<Config> num_tiles) {
     if (num_tiles == 0) return;
     Scores s, d;
     if constexpr (Config::kHasWindow || Config::kHasLengths)
-      clear_unseen(Config::kHasWindow ? tile_of(num_tiles, 0) : 0);
+      clear_unseen(tile_at<Config>(num_tiles, 0));
     ping_pong.acquire();
     start_scores(s, d);
     ping_pong.release();
     finish_scores<0>(s, d);
-    weigh(s, d, released.stage, Config::kHasWindow ? tile_of(num_tiles, 0) : 0);
+    weigh(s, d, released.stage, tile_at<Config>(num_tiles, 0));
     round(sums, d);
 #pragma unroll 1
     for (int tile = 1; tile < num_tiles; ++tile) {
       if constexpr (Config::kHasWindow || Config::kHasLengths)
-        clear_unseen(Config::kHasWindow ? tile_of(num_tiles, tile) : tile);
+        clear_unseen(tile_at<Config>(num_tiles, tile));
       ping_pong.acquire();
       if constexpr (Config::kOverlap) {
         const int stage = filled.stage;
@@ -267,7 +261,7 @@ struct DqConsumer {
         start_sum(sums);
         ping_pong.release();
         finish_scores<1>(s, d);
-        weigh(s, d, stage, Config::kHasWindow ? tile_of(num_tiles, tile) : tile);
+        weigh(s, d, stage, tile_at<Config>(num_tiles, tile));
         finish_sum(sums);
         release_stage();
       } else {
@@ -277,7 +271,7 @@ struct DqConsumer {
         start_scores(s, d);
         ping_pong.release();
         finish_scores<0>(s, d);
-        weigh(s, d, released.stage, Config::kHasWindow ? tile_of(num_tiles, tile) : tile);
+        weigh(s, d, released.stage, tile_at<Config>(num_tiles, tile));
       }
       round(sums, d);
     }

@@ -58,7 +58,7 @@ struct DqWork {
 
   BlockPlace place;
   i64 first_row;
-  typename Select<Config::kHasWindow, VisitedTiles, int>::Type num_tiles;  // of keys
+  KeyTiles<Config> num_tiles;  // of keys
 
   LSSAR_DEVICE DqWork(const AttentionParams& params, u32 index) {
     if constexpr (Config::kHasLengths) index = block_of_sequence;
@@ -179,8 +179,7 @@ struct DqProducer {
       load_queries(work);
       const int kv_head = work.place.head / (params.heads / params.kv_heads);
       for (int tile = 0; tile < work.num_tiles; ++tile)
-        load_keys(Config::kHasWindow ? tile_of(work.num_tiles, tile) : tile, kv_head,
-                  work.place.batch);
+        load_keys(tile_at<Config>(work.num_tiles, tile), kv_head, work.place.batch);
     });
   }
 };

@@ -21,20 +21,17 @@ struct EpsilonConsumer : DqConsumer<Config> {
   LSSAR_DEVICE EpsilonConsumer(const AttentionParams& params, DqShared<Config> s, int g)
       : Base(params, s, g) {}
 
-  LSSAR_DEVICE void add_keys(
-      EpsilonSum<Config>& sum,
-      typename Select<Config::kHasWindow, VisitedTiles, int>::Type num_tiles) {
+  LSSAR_DEVICE void add_keys(EpsilonSum<Config>& sum, KeyTiles<Config> num_tiles) {
 #pragma unroll 1
     for (int tile = 0; tile < num_tiles; ++tile) {
       typename Base::Scores s, d;
       if constexpr (Config::kHasWindow || Config::kHasLengths)
-        this->clear_unseen(Config::kHasWindow ? tile_of(num_tiles, tile) : tile);
+        this->clear_unseen(tile_at<Config>(num_tiles, tile));
       this->ping_pong.acquire();
       this->start_scores(s, d);
       this->ping_pong.release();
       this->template finish_scores<0>(s, d);
-      const i64 first_key =
-          i64{Config::kHasWindow ? tile_of(num_tiles, tile) : tile} * Shape::kBlockCols;
+      const i64 first_key = i64{tile_at<Config>(num_tiles, tile)} * Shape::kBlockCols;
       const bool needs_mask = Config::kHasWindow
                                   ? this->hides_keys(first_key)
                                   : first_key + Shape::kBlockCols > this->first_masked;

@@ -34,14 +34,8 @@ using HopperForwardRows =
 // A lane's rows of one query tile.
 template <class Config>
 struct ConsumerRows : HopperForwardRows<Config> {
-  //
-  // kHasWindow: the keys that no row of the warp misses. Not formatted: lines break as in emitted
-  // sources.
-  // clang-format off
-  typename Select<Config::kHasWindow, VisibleKeys, i64>::Type first_masked;  // tiles whose end is above this may hide keys from some row of the warp
+  RowKeys<Config> first_masked;  // tiles whose end is above this may hide keys from some row
 
-  //
-  // clang-format on
   LSSAR_DEVICE void place_in(const AttentionParams& params, const ForwardWork<Config>& work,
                              int group) {
     const QueryRows<Config> rows = work.rows_of(params, group);
@@ -147,13 +141,8 @@ struct ForwardConsumer {
   bool group_has_weights = true;             // kSkipTiles
   float weight_factor[2];                    // kIsGeneral: GeneralRows::weigh
 
-  //
-  // Not formatted: lines break as in emitted sources.
-  // clang-format off
-  typename Select<Config::kHasLengths, UnseenInSequence, UnseenKeys>::Type unseen;  // kHasWindow: by all rows of the call
+  UnseenRows<Config> unseen;  // kHasWindow: by all rows of the call
 
-  //
-  // clang-format on
   LSSAR_DEVICE ForwardConsumer(const TmaParams& tma, ForwardShared<Config> s, int g)
       : tma(tma),
         params(Config::kHasLengths ? tma_sequence.attention : tma.attention),
@@ -192,9 +181,6 @@ struct ForwardConsumer {
   // kHasWindow: writes zeros over the values of tile `tile` that no row of the call sees. They may
   // be NaN, and 0 times NaN is NaN. Their stage is the next one or, with kAfterKeys, the one after
   // it. All consumers call it, before their products with the values start.
-  //
-  // Not formatted: lines break as in emitted sources.
-  // clang-format off
   template <bool kAfterKeys>
   LSSAR_DEVICE void clear_values(int tile) const {
     if (!unseen.meets(i64{tile} * Shape::kBlockCols, Shape::kBlockCols)) return;
@@ -203,14 +189,12 @@ struct ForwardConsumer {
     mbarrier_wait(shared.ring().full(at.stage), at.parity);
     constexpr int kThreads = Shape::kNumConsumers * kWarpGroupThreads;
     clear_unseen_rows<Config, kThreads>(typename Shape::ValueTile{shared.stage(at.stage)}, unseen,
-                                i64{tile} * Shape::kBlockCols, 0, Shape::kBlockCols,
-                                group * kWarpGroupThreads + warp_group_thread());
+                                        i64{tile} * Shape::kBlockCols, 0, Shape::kBlockCols,
+                                        group * kWarpGroupThreads + warp_group_thread());
     all_consumers_barrier<Shape::kNumConsumers>();
   }
 
   // Waits for the next queries; their stage.
-  //
-  // clang-format on
   LSSAR_DEVICE int next_query_stage() {
     const int stage = query_cursor.stage;
     mbarrier_wait(shared.query_ring().full(stage), query_cursor.parity);
@@ -307,25 +291,21 @@ struct ForwardConsumer {
   // Adds up pairs of tiles while a third one is below `end`. `even` has the products of `tile`.
   // NOTE: no product starts under a condition within the loop. ptxas would wait for each (C7514).
   template <bool kMayHideKeys>
-  LSSAR_DEVICE void add_pairs(
-      ScoreSums& sums, TileScores& even, TileScores& odd, int query_stage,
-      typename Select<Config::kHasWindow, VisitedTiles, int>::Type num_tiles, int& tile, int end) {
+  LSSAR_DEVICE void add_pairs(ScoreSums& sums, TileScores& even, TileScores& odd, int query_stage,
+                              KeyTiles<Config> num_tiles, int& tile, int end) {
 #pragma unroll 1
     for (; tile + 2 < end; tile += 2) {
       start_score_tile(odd, query_stage);
-      add_scores<1, kMayHideKeys>(sums, even,
-                                  Config::kHasWindow ? tile_of(num_tiles, tile) : tile);
+      add_scores<1, kMayHideKeys>(sums, even, tile_at<Config>(num_tiles, tile));
       start_score_tile(even, query_stage);
-      add_scores<1, kMayHideKeys>(sums, odd,
-                                  Config::kHasWindow ? tile_of(num_tiles, tile + 1) : tile + 1);
+      add_scores<1, kMayHideKeys>(sums, odd, tile_at<Config>(num_tiles, tile + 1));
     }
   }
 
   // The products of one tile run while the scores of the tile before it are added up: `even` and
   // `odd` alternate. All rows see all keys of the first `num_whole` tiles.
-  LSSAR_DEVICE void add_overlapped(
-      ScoreSums& sums, int query_stage,
-      typename Select<Config::kHasWindow, VisitedTiles, int>::Type num_tiles, int num_whole) {
+  LSSAR_DEVICE void add_overlapped(ScoreSums& sums, int query_stage, KeyTiles<Config> num_tiles,
+                                   int num_whole) {
     TileScores even, odd;
     start_score_tile(even, query_stage);
     int tile = 0;
@@ -335,10 +315,10 @@ struct ForwardConsumer {
     add_pairs<true>(sums, even, odd, query_stage, num_tiles, tile, num_tiles);
     if (tile + 1 < num_tiles) {
       start_score_tile(odd, query_stage);
-      add_scores<1>(sums, even, Config::kHasWindow ? tile_of(num_tiles, tile) : tile);
-      add_scores<0>(sums, odd, Config::kHasWindow ? tile_of(num_tiles, tile + 1) : tile + 1);
+      add_scores<1>(sums, even, tile_at<Config>(num_tiles, tile));
+      add_scores<0>(sums, odd, tile_at<Config>(num_tiles, tile + 1));
     } else {
-      add_scores<0>(sums, even, Config::kHasWindow ? tile_of(num_tiles, tile) : tile);
+      add_scores<0>(sums, even, tile_at<Config>(num_tiles, tile));
     }
   }
 
@@ -360,7 +340,7 @@ struct ForwardConsumer {
       for (int tile = 0; tile < num_tiles; ++tile) {
         TileScores s;
         start_score_tile(s, query_stage);
-        add_scores<0>(sums, s, Config::kHasWindow ? tile_of(num_tiles, tile) : tile);
+        add_scores<0>(sums, s, tile_at<Config>(num_tiles, tile));
       }
     }
     if constexpr (Config::kIsGeneral) {
@@ -421,8 +401,7 @@ struct ForwardConsumer {
   LSSAR_DEVICE void write_output(Sums& sums, ForwardWork<Config> work, int dv_block, int stage) {
     // The rows are computed again, so that pass 2 has their registers.
     pin_register(work.first_row);
-    rows.place(params, work.rows_of(params, group),
-               warp_group_thread() / kWarpThreads * kWarpRows);
+    rows.place(params, work.rows_of(params, group), warp_group_thread() / kWarpThreads * kWarpRows);
     if constexpr (Config::kIsGeneral) {
       rows.write_columns(params, work.place, dv_block * Shape::kBlockDv, sums.o,
                          {sums.zs.total(0), sums.zs.total(1)});

@@ -71,33 +71,28 @@ struct PassesApart {
     }
   }
 
-  LSSAR_DEVICE void pass_two(
-      Sums& sums, int query_stage,
-      typename Select<Config::kHasWindow, VisitedTiles, int>::Type num_tiles) {
+  LSSAR_DEVICE void pass_two(Sums& sums, int query_stage, KeyTiles<Config> num_tiles) {
     if (num_tiles == 0) return;
     Scores s;
     c.ping_pong.acquire();
     c.start_scores(s, query_stage, KeyTile{c.next_stage()});
     c.ping_pong.release();
-    c.template weigh<0>(s, Config::kHasWindow ? tile_of(num_tiles, 0) : 0);
+    c.template weigh<0>(s, tile_at<Config>(num_tiles, 0));
     sums.round(s);
     // NOTE: all products of a tile end before the next branch; see ForwardConsumer::add_overlapped.
 #pragma unroll 1
     for (int tile = 1; tile < num_tiles; ++tile) {
       if constexpr (Config::kHasWindow || Config::kHasLengths)
-        c.template clear_values<Config::kOverlap>(Config::kHasWindow ? tile_of(num_tiles, tile - 1)
-                                                                     : tile - 1);
+        c.template clear_values<Config::kOverlap>(tile_at<Config>(num_tiles, tile - 1));
       if (c.has_weights()) {
-        next_tile<true>(sums, s, query_stage, Config::kHasWindow ? tile_of(num_tiles, tile) : tile);
+        next_tile<true>(sums, s, query_stage, tile_at<Config>(num_tiles, tile));
       } else {
-        next_tile<false>(sums, s, query_stage,
-                         Config::kHasWindow ? tile_of(num_tiles, tile) : tile);
+        next_tile<false>(sums, s, query_stage, tile_at<Config>(num_tiles, tile));
       }
       sums.round(s);
     }
     if constexpr (Config::kHasWindow || Config::kHasLengths)
-      c.template clear_values<false>(Config::kHasWindow ? tile_of(num_tiles, num_tiles - 1)
-                                                        : num_tiles - 1);
+      c.template clear_values<false>(tile_at<Config>(num_tiles, num_tiles - 1));
     const typename Shape::ValueTile values{c.next_stage()};
     if (c.has_weights()) {
       sums.start(values);

@@ -107,8 +107,7 @@ struct ForwardProducer {
       if (tile == ahead) load_queries(work, index);
       if (tile < work.score_tiles)
         load_keys<typename Shape::ScoreKeyTile>(
-            kScoreKeyMap, kScoreNormMap,
-            Config::kHasWindow ? tile_of(work.score_tiles, tile) : tile, work.place);
+            kScoreKeyMap, kScoreNormMap, tile_at<Config>(work.score_tiles, tile), work.place);
     }
   }
 
@@ -118,11 +117,10 @@ struct ForwardProducer {
 #pragma unroll 1
     for (int tile = 0; tile < work.tiles + kAhead; ++tile) {
       if (tile < work.tiles)
-        load_keys<typename Shape::KeyTile>(
-            kKeyMap, kNormMap, Config::kHasWindow ? tile_of(work.tiles, tile) : tile, work.place);
+        load_keys<typename Shape::KeyTile>(kKeyMap, kNormMap, tile_at<Config>(work.tiles, tile),
+                                           work.place);
       if (tile >= kAhead)
-        load_values(Config::kHasWindow ? tile_of(work.tiles, tile - kAhead) : tile - kAhead,
-                    dv_block, work.place);
+        load_values(tile_at<Config>(work.tiles, tile - kAhead), dv_block, work.place);
     }
   }
 

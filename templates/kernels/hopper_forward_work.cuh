@@ -19,15 +19,10 @@ struct ForwardWork {
   using Shape = HopperForwardShape<Config>;
 
   BlockPlace place;
-  //
-  // Not formatted: lines break as in emitted sources.
-  // clang-format off
-  i64 first_row;    // within the slice (tile/query_tiles.cuh)
-  typename Select<Config::kHasWindow, VisitedTiles, int>::Type score_tiles;  // key tiles of pass 1
-  typename Select<Config::kHasWindow, VisitedTiles, int>::Type tiles;        // of pass 2
+  i64 first_row;                 // within the slice (tile/query_tiles.cuh)
+  KeyTiles<Config> score_tiles;  // key tiles of pass 1
+  KeyTiles<Config> tiles;        // of pass 2
 
-  //
-  // clang-format on
   LSSAR_DEVICE ForwardWork(const AttentionParams& params, const BlockPlace& at) : place(at) {
     const i64 first = place.tile_idx * Shape::kWorkRows;
     first_row = first;

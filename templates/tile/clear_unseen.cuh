@@ -34,6 +34,9 @@ struct UnseenInSequence {
   }
 };
 
+template <class Config>
+using UnseenRows = typename Select<Config::kHasLengths, UnseenInSequence, UnseenKeys>::Type;
+
 // The keys that no row of the call sees: those between the first ones and the window of its first
 // row. There are none behind the window of its last row, which is at the last key.
 template <class Config>
@@ -48,12 +51,9 @@ LSSAR_DEVICE UnseenKeys unseen_keys(const AttentionParams& params) {
 // Writes zeros over those of the tile's rows from row0 to end_row - 1 that have such a key. The
 // tile's first key is `first`. kThreads threads call it, and `thread` is the number of one. They
 // wait for one another before products read the tile.
-//
-// Not formatted: lines break as in emitted sources.
-// clang-format off
 template <class Config, int kThreads, class Tile>
-LSSAR_DEVICE void clear_unseen_rows(Tile tile, const typename Select<Config::kHasLengths, UnseenInSequence, UnseenKeys>::Type& unseen, i64 first, int row0,
-                                    int end_row, int thread) {
+LSSAR_DEVICE void clear_unseen_rows(Tile tile, const UnseenRows<Config>& unseen, i64 first,
+                                    int row0, int end_row, int thread) {
   constexpr int kVectorsPerRow = kSwizzleBytes / kVectorBytes;
   const u32 zeros[4] = {0, 0, 0, 0};
 #pragma unroll 1
@@ -67,8 +67,6 @@ LSSAR_DEVICE void clear_unseen_rows(Tile tile, const typename Select<Config::kHa
 }
 
 // kHasLengths: the queries past the sequence's end.
-//
-// clang-format on
 template <class Config>
 LSSAR_DEVICE UnseenInSequence unseen_queries(const AttentionParams& params) {
   return {{0, 0}, static_cast<int>(seq_q<Config>(params))};

@@ -48,13 +48,8 @@ struct GeneralRows : LaneRows<Config> {
   static constexpr bool kRescales =
       Config::kScalesWeights || (Config::kIsExponential && !kKnowsSums);
 
-  //
-  // Not formatted: lines break as in emitted sources.
-  // clang-format off
-  typename Select<Config::kHasWindow, VisibleKeys, i64>::Type seen[2];           // kIsRange: keys of the range that the row sees
-  //
-  // clang-format on
-  float score_scale[2];  // c_i / |q_i|, as Config::score_scale has it
+  RowKeys<Config> seen[2];  // kIsRange: keys of the range that the row sees
+  float score_scale[2];     // c_i / |q_i|, as Config::score_scale has it
   float bias[2];
   float largest_score[2];  // kIsExponential: so far; -infinity before the first key
   float sum[2];            // of activations or their magnitudes: the lane's part, then the row's

@@ -26,16 +26,11 @@ LSSAR_DEVICE float tile_row_inverse_norm(Tile tile, int row) {
 
 template <class Config>
 struct LaneRows {
-  //
-  // Not formatted: lines break as in emitted sources.
-  // clang-format off
-  i64 row[2];      // queries; no query if it is past the last one
-  int head[2];     // kPackGqa: their heads
-  typename Select<Config::kHasWindow, VisibleKeys, i64>::Type visible[2];  // N_i
+  i64 row[2];                  // queries; no query if it is past the last one
+  int head[2];                 // kPackGqa: their heads
+  RowKeys<Config> visible[2];  // N_i
 
   // `row0` is the first of the warp's 16 rows in the tile.
-  //
-  // clang-format on
   LSSAR_DEVICE void place(const AttentionParams& params, const QueryRows<Config>& tile, int row0) {
     const i64 first = tile.first + row0;
 #pragma unroll

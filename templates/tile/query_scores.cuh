@@ -15,7 +15,7 @@ namespace lssar_device {
 // kHasWindow: it sees the keys visible[half].
 template <class Config>
 struct QueryMask {
-  const typename Select<Config::kHasWindow, VisibleKeys, i64>::Type (&visible)[2];
+  const RowKeys<Config> (&visible)[2];
   i64 first;
   bool is_needed;
 };

@@ -180,8 +180,7 @@ LSSAR_DEVICE int num_grad_parts(i64 visible_of_first_row) {
 
 // The same for the rows of a warp, of which a lane has two. Any row may see few keys in a window.
 template <class Config>
-LSSAR_DEVICE int num_warp_grad_parts(
-    const typename Select<Config::kHasWindow, VisibleKeys, i64>::Type (&visible)[2]) {
+LSSAR_DEVICE int num_warp_grad_parts(const RowKeys<Config> (&visible)[2]) {
   const auto has_few = [](i64 keys) { return keys > 0 && num_grad_parts<Config>(keys) > 1; };
   return warp_all(!has_few(visible[0]) && !has_few(visible[1])) ? 1 : 2;
 }

@@ -40,8 +40,7 @@ LSSAR_DEVICE i64 decode_row_floats(i64 keys) {
 //
 // For a range of keys, N_i counts all keys. With a window it also says which keys these are.
 template <class Config>
-LSSAR_DEVICE typename Select<Config::kHasWindow, VisibleKeys, i64>::Type num_visible_keys(
-    const AttentionParams& params, i64 row) {
+LSSAR_DEVICE RowKeys<Config> num_visible_keys(const AttentionParams& params, i64 row) {
   const i64 queries = seq_q<Config>(params);
   if (row >= queries) return 0;
   const i64 keys = Config::kIsRange ? params.num_keys : seq_k<Config>(params);
@@ -62,9 +61,7 @@ LSSAR_DEVICE bool has_few_keys(i64 visible) {
 //
 // kHasWindow: which of the keys in `visible` are, counted from the call's first key.
 template <class Config>
-LSSAR_DEVICE typename Select<Config::kHasWindow, VisibleKeys, i64>::Type keys_in_range(
-    const AttentionParams& params,
-    typename Select<Config::kHasWindow, VisibleKeys, i64>::Type visible) {
+LSSAR_DEVICE RowKeys<Config> keys_in_range(const AttentionParams& params, RowKeys<Config> visible) {
   if (!Config::kIsRange) return visible;
   if constexpr (Config::kHasWindow)
     return window_in_range(visible, params.first_key, seq_k<Config>(params));

@@ -64,10 +64,8 @@ LSSAR_DEVICE void mask_window(Fragment<kTiles>& s, const VisibleKeys (&visible)[
 
 // Writes `value` over elements of keys that a row does not see. `first` is the tile's first key.
 template <class Config, int kTiles>
-LSSAR_DEVICE void mask_keys(
-    Fragment<kTiles>& s,
-    const typename Select<Config::kHasWindow, VisibleKeys, i64>::Type (&visible)[2], i64 first,
-    float value) {
+LSSAR_DEVICE void mask_keys(Fragment<kTiles>& s, const RowKeys<Config> (&visible)[2], i64 first,
+                            float value) {
   if constexpr (Config::kHasWindow) return mask_window(s, visible, first, value);
   const int limit[2] = {static_cast<int>(minimum(visible[0] - first, i64{kTiles * kTileCols})),
                         static_cast<int>(minimum(visible[1] - first, i64{kTiles * kTileCols}))};

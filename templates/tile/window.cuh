@@ -27,6 +27,10 @@ struct VisibleKeys {
   }
 };
 
+// The keys of a row, with a window or without one, where they are the first ones: their number.
+template <class Config>
+using RowKeys = typename Select<Config::kHasWindow, VisibleKeys, i64>::Type;
+
 // The keys of the row at `position` among num_keys keys.
 template <class Config>
 LSSAR_DEVICE VisibleKeys window_keys(i64 position, i64 num_keys) {
@@ -92,9 +96,15 @@ struct VisitedTiles {
   LSSAR_DEVICE operator int() const { return count; }
 };
 
+// With a window, or without one, where they are the first ones: their number.
+template <class Config>
+using KeyTiles = typename Select<Config::kHasWindow, VisitedTiles, int>::Type;
+
 // The n-th of them.
-LSSAR_DEVICE int tile_of(const VisitedTiles& tiles, int n) {
-  return n < tiles.always ? n : n + tiles.skipped;
+template <class Config>
+LSSAR_DEVICE int tile_at(const KeyTiles<Config>& tiles, int n) {
+  if constexpr (Config::kHasWindow) return n < tiles.always ? n : n + tiles.skipped;
+  return n;
 }
 
 // How many of them come before `tile`, which is one of them.

@@ -313,6 +313,58 @@ TEST(TailoredSource, NamesMembersOfArgumentsWithoutACall) {
   EXPECT_THAT(kept, HasSubstr("return params.seq_q;"));
 }
 
+TEST(TailoredSource, NamesArgumentsWithoutACall) {
+  const std::string accessor =
+      "template <class Config>\nint tile_at(const KeyTiles<Config>& tiles, int n) {\n"
+      "  if constexpr (Config::kHasWindow) return n + tiles.skipped;\n  return n;\n}\n";
+  const auto source = [&](const std::string& use, const std::string& has_window) {
+    return tailored(
+        accessor + "template <class Config>\nvoid run() {\n  " + use + "\n}\n",
+        "void kernel() { run(); }",
+        "struct Config {\n  static constexpr bool kHasWindow = " + has_window + ";\n};\n");
+  };
+  EXPECT_THAT(
+      source("f(tile_at<Config>(all, tile + 1), i64{tile_at<Config>(all, 0)} * 8);", "false"),
+      HasSubstr("f(tile + 1, i64{0} * 8);"));
+  EXPECT_THAT(source("f(tile_at<Config>(all, tile + 1));", "true"),
+              HasSubstr("f(tile_at(all, tile + 1));"));
+  // Not where the argument would bind otherwise, or calls something.
+  EXPECT_THAT(source("f(8 * tile_at<Config>(all, tile + 1));", "false"),
+              HasSubstr("f(8 * tile_at(all, tile + 1));"));
+  EXPECT_THAT(source("f(tile_at<Config>(all, next()));", "false"),
+              HasSubstr("f(tile_at(all, next()));"));
+}
+
+TEST(TailoredSource, WritesTheTypesThatConfigChooses) {
+  const std::string text =
+      "template <class Config>\nusing Tiles = typename Select<Config::kHasWindow, Visited, "
+      "int>::Type;\n"
+      "struct Visited {\n  int count;\n};\n"
+      "template <class Config>\nvoid run(Tiles<Config> all) {\n  f(all);\n}\n";
+  const auto source = [&](const std::string& has_window) {
+    return tailored(
+        text, "void kernel() { run(8); }",
+        "struct Config {\n  static constexpr bool kHasWindow = " + has_window + ";\n};\n");
+  };
+  EXPECT_THAT(source("false"), HasSubstr("void run(int all)"));
+  EXPECT_THAT(source("true"), HasSubstr("void run(Visited all)"));
+  for (const char* has_window : {"false", "true"})
+    EXPECT_THAT(source(has_window), Not(HasSubstr("Tiles")));
+  EXPECT_THAT(source("false"), Not(HasSubstr("Visited")));
+}
+
+TEST(TailoredSource, BeginsCommentsOfNeighboursInOneColumn) {
+  const std::string source = tailored(
+      "template <class Config>\nusing Tiles = typename Select<Config::kHasWindow, Visited, "
+      "int>::Type;\n"
+      "struct Work {\n  i64 row;               // the first\n  Tiles<Config> tiles;  // of keys\n"
+      "  i64 none;\n  int x;                 // alone\n};\n",
+      "void kernel(Work work) { run(work); }",
+      "struct Config {\n  static constexpr bool kHasWindow = false;\n};\n");
+  EXPECT_THAT(source, HasSubstr("  i64 row;    // the first\n  int tiles;  // of keys\n"));
+  EXPECT_THAT(source, HasSubstr("  int x;  // alone\n"));
+}
+
 TEST(TailoredSource, PutsDeclarationsOfOneLineTogether) {
   const std::string source = tailored(
       "int a() { return 1; }\n\nint b() { return 2; }\n\n// About c.\nint c() { return 3; }\n",
