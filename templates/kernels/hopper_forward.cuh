@@ -17,15 +17,15 @@
 // kOverlap: the score products of the next tile overlap the arithmetic of this tile. In pass 2 they
 // also run together with the product of the last tile's weights and values. kPingPong: consumers
 // start products one by one, so that the arithmetic of one overlaps the products of the other.
-// kSkipTiles: a warp whose tile has no score with a weight above 2^-24 skips its arithmetic. If all
-// warps of a consumer skip, it also skips the product with the values.
 //
 // Each variation has a file of its own:
 //   kStagger > 1         hopper_forward_staggered.cuh (1: hopper_forward_passes.cuh)
-//   kQueriesInRegisters  hopper_forward_queries_in_registers.cuh
-//   kWeightsInShared     hopper_forward_weights_in_shared.cuh
+//   kQueriesInRegisters  hopper_forward_operands.cuh
+//   kWeightsInShared     hopper_forward_operands.cuh
 //   kStoresByTma         hopper_forward_output.cuh
 //   kPackGqa             hopper_forward_packed.cuh
+//   kSkipTiles           hopper_forward_skipping.cuh
+//   kHasWindow           hopper_forward_window.cuh (kHasLengths: kernels/tma_sequences.cuh too)
 //   kCluster > 1         tile/cluster_tiles.cuh
 //
 // Shared memory: query tiles (two if passes are staggered); weights with kWeightsInShared;

@@ -3,10 +3,12 @@
 // See hopper_forward.cuh.
 #pragma once
 
+#include "templates/kernels/hopper_forward_operands.cuh"
 #include "templates/kernels/hopper_forward_output.cuh"
 #include "templates/kernels/hopper_forward_packed.cuh"
-#include "templates/kernels/hopper_forward_queries_in_registers.cuh"
+#include "templates/kernels/hopper_forward_skipping.cuh"
 #include "templates/kernels/hopper_forward_sums.cuh"
+#include "templates/kernels/hopper_forward_window.cuh"
 #include "templates/kernels/hopper_forward_work.cuh"
 #include "templates/kernels/tma_sequences.cuh"
 #include "templates/ptx/assembler.cuh"
@@ -14,7 +16,6 @@
 #include "templates/ptx/tma.cuh"
 #include "templates/ptx/warp_group.cuh"
 #include "templates/tile/changed_scores.cuh"
-#include "templates/tile/clear_unseen.cuh"
 #include "templates/tile/cluster_tiles.cuh"
 #include "templates/tile/consumer_barriers.cuh"
 #include "templates/tile/forward_rows.cuh"
@@ -34,28 +35,27 @@ using HopperForwardRows =
 // A lane's rows of one query tile.
 template <class Config>
 struct ConsumerRows : HopperForwardRows<Config> {
-  RowKeys<Config> first_masked;  // tiles whose end is above this may hide keys from some row
+  RowKeys<Config> seen_by_all;  // keys that all rows of the warp see
 
   LSSAR_DEVICE void place_in(const AttentionParams& params, const ForwardWork<Config>& work,
                              int group) {
     const QueryRows<Config> rows = work.rows_of(params, group);
     const int row0 = warp_group_thread() / kWarpThreads * kWarpRows;
     this->place(params, rows, row0);
-    if constexpr (Config::kHasWindow) return place_window(params, rows, row0);
-    first_masked = rows.end_query(row0, kWarpRows) > seq_q<Config>(params)
-                       ? 0
-                       : num_visible_keys<Config>(params, rows.query(row0));
+    if constexpr (Config::kHasWindow) {
+      find_common_keys<Config>(seen_by_all, params, rows, row0);
+    } else {
+      seen_by_all = rows.end_query(row0, kWarpRows) > seq_q<Config>(params)
+                        ? 0
+                        : num_visible_keys<Config>(params, rows.query(row0));
+    }
   }
 
-  LSSAR_DEVICE void place_window(const AttentionParams& params, const QueryRows<Config>& rows,
-                                 int row0) {
-    first_masked = VisibleKeys();
-    if (rows.end_query(row0, kWarpRows) > seq_q<Config>(params)) return;
-    first_masked = common_keys(num_visible_keys<Config>(params, rows.query(row0)),
-                               num_visible_keys<Config>(params, rows.query(row0 + kWarpRows - 1)));
+  // Whether some row of the warp may miss one of the `count` keys from `first` on.
+  LSSAR_DEVICE bool may_miss(i64 first, int count) const {
+    if constexpr (Config::kHasWindow) return !seen_by_all.has_all(first, count);
+    return seen_by_all < first + count;
   }
-
-  LSSAR_DEVICE bool needs_mask(i64 end) const { return end > first_masked; }
 
   // kSavesPassOneEarly: writes what pass 1 knows of the saved statistics, which then take no
   // registers in pass 2.
@@ -95,8 +95,7 @@ struct ConsumerRows : HopperForwardRows<Config> {
   LSSAR_DEVICE TileMask mask_of(const Fragment<kTiles>&, int tile) const {
     constexpr int kKeys = kTiles * kTileCols;
     const i64 first = i64{tile} * kKeys;
-    if constexpr (Config::kHasWindow) return {first, !first_masked.has_all(first, kKeys)};
-    return {first, needs_mask(first + kKeys)};
+    return {first, may_miss(first, kKeys)};
   }
 
   // Writes `hidden` for keys of tile `tile` that a row does not see.
@@ -104,11 +103,7 @@ struct ConsumerRows : HopperForwardRows<Config> {
   LSSAR_DEVICE void mask(Fragment<kTiles>& s, int tile, float hidden) const {
     constexpr int kKeys = kTiles * kTileCols;
     const i64 first = i64{tile} * kKeys;
-    if constexpr (Config::kHasWindow) {
-      if (!first_masked.has_all(first, kKeys)) mask_window(s, this->visible, first, hidden);
-      return;
-    }
-    if (needs_mask(first + kKeys)) mask_keys<Config>(s, this->visible, first, hidden);
+    if (may_miss(first, kKeys)) mask_keys<Config>(s, this->visible, first, hidden);
   }
 };
 
@@ -138,10 +133,9 @@ struct ForwardConsumer {
   Rows rows;                                 // of pass 2
   QueriesInRegisters<Config> query_operand;  // kQueriesInRegisters
   AlibiRows alibi;                           // kHasAlibi: of the same rows
-  bool group_has_weights = true;             // kSkipTiles
+  SkippedTiles<Config> skipping;             // kSkipTiles
+  UnseenValues<Config> unseen;               // by all rows of the call
   float weight_factor[2];                    // kIsGeneral: GeneralRows::weigh
-
-  UnseenRows<Config> unseen;  // kHasWindow: by all rows of the call
 
   LSSAR_DEVICE ForwardConsumer(const TmaParams& tma, ForwardShared<Config> s, int g)
       : tma(tma),
@@ -176,22 +170,6 @@ struct ForwardConsumer {
     fence_async_shared();  // norms were read before TMA overwrites them
     warp_barrier();
     release_stage();
-  }
-
-  // kHasWindow: writes zeros over the values of tile `tile` that no row of the call sees. They may
-  // be NaN, and 0 times NaN is NaN. Their stage is the next one or, with kAfterKeys, the one after
-  // it. All consumers call it, before their products with the values start.
-  template <bool kAfterKeys>
-  LSSAR_DEVICE void clear_values(int tile) const {
-    if (!unseen.meets(i64{tile} * Shape::kBlockCols, Shape::kBlockCols)) return;
-    RingCursor<Shape::kStages> at = filled;
-    if constexpr (kAfterKeys) at.advance();
-    mbarrier_wait(shared.ring().full(at.stage), at.parity);
-    constexpr int kThreads = Shape::kNumConsumers * kWarpGroupThreads;
-    clear_unseen_rows<Config, kThreads>(typename Shape::ValueTile{shared.stage(at.stage)}, unseen,
-                                        i64{tile} * Shape::kBlockCols, 0, Shape::kBlockCols,
-                                        group * kWarpGroupThreads + warp_group_thread());
-    all_consumers_barrier<Shape::kNumConsumers>();
   }
 
   // Waits for the next queries; their stage.
@@ -370,14 +348,7 @@ struct ForwardConsumer {
       return;
     }
     if constexpr (Config::kSkipTiles) {
-      if constexpr (Config::kHasWindow || Config::kHasLengths)
-        rows.mask(s, tile, -infinity());  // they may be NaN
-      const bool is_skipped = rows.has_no_weights(s);
-      group_has_weights = consumer_any(group, !is_skipped);
-      if (is_skipped) {
-        s.clear();
-        return;
-      }
+      if (skipping.skips(rows, s, tile, group)) return;
     }
     if constexpr (kScalesLater) {
       rows.evaluate_unscaled(s);
@@ -392,9 +363,6 @@ struct ForwardConsumer {
         for (int e = 0; e < 4; ++e) s.at[n][e] = Config::power(s.at[n][e]);
     }
   }
-
-  // Whether the last tile weighed has weights in any row of the warp group.
-  LSSAR_DEVICE bool has_weights() const { return !Config::kSkipTiles || group_has_weights; }
 
   // Writes a block of columns of o and what else is saved with it.
   // REQUIRES: no product reads the queries any more.
@@ -419,8 +387,7 @@ struct ForwardConsumer {
   template <class Process>
   LSSAR_DEVICE void for_each_chain(const Process& process) {
     if constexpr (Config::kPackGqa) clear_unfilled_rows(params, shared, group);
-    if constexpr (Config::kHasLengths) unseen = unseen_in_sequence<Config>(params);
-    if constexpr (Config::kHasWindow && !Config::kHasLengths) unseen = unseen_keys<Config>(params);
+    if constexpr (UnseenValues<Config>::kMayExist) unseen.place(params);
     ping_pong.begin();
     const u32 count = num_chains<Config>(params);
     if constexpr (Config::kTakesTickets) {

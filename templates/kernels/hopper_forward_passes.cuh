@@ -7,6 +7,8 @@
 
 #include "templates/kernels/hopper_forward_consumer.cuh"
 #include "templates/kernels/hopper_forward_producer.cuh"
+#include "templates/kernels/hopper_forward_skipping.cuh"
+#include "templates/kernels/hopper_forward_window.cuh"
 #include "templates/ptx/warp_group.cuh"
 #include "templates/tile/warp_group_mma.cuh"
 
@@ -51,19 +53,15 @@ struct PassesApart {
   Consumer c;
 
   // A tile of pass 2 after the first one: its scores, and the sum of the last tile's weights.
-  //
-  // If that tile has none, its values are released unread.
-  template <bool kHasWeights>
   LSSAR_DEVICE void next_tile(Sums& sums, Scores& s, int query_stage, int tile) {
-    constexpr int kInFlight = Config::kOverlap && kHasWeights ? 1 : 0;
     c.ping_pong.acquire();
     if constexpr (Config::kOverlap) c.start_scores(s, query_stage, KeyTile{c.next_stage()});
     const typename Shape::ValueTile values{c.next_stage()};
-    if constexpr (kHasWeights) sums.start(values);
+    sums.start(values);
     if constexpr (!Config::kOverlap) c.start_scores(s, query_stage, KeyTile{c.next_stage()});
     c.ping_pong.release();
-    if constexpr (Config::kOverlap) c.template weigh<kInFlight>(s, tile);
-    if constexpr (kHasWeights) sums.finish_products();
+    if constexpr (Config::kOverlap) c.template weigh<1>(s, tile);
+    sums.finish_products();
     c.release_stage();
     if constexpr (!Config::kOverlap) c.template weigh<0>(s, tile);
     if constexpr (Config::kIsGeneral) {
@@ -82,19 +80,21 @@ struct PassesApart {
     // NOTE: all products of a tile end before the next branch; see ForwardConsumer::add_overlapped.
 #pragma unroll 1
     for (int tile = 1; tile < num_tiles; ++tile) {
-      if constexpr (Config::kHasWindow || Config::kHasLengths)
-        c.template clear_values<Config::kOverlap>(tile_at<Config>(num_tiles, tile - 1));
-      if (c.has_weights()) {
-        next_tile<true>(sums, s, query_stage, tile_at<Config>(num_tiles, tile));
+      if constexpr (UnseenValues<Config>::kMayExist)
+        c.unseen.template clear<Config::kOverlap>(c.shared, c.filled, c.group,
+                                                  tile_at<Config>(num_tiles, tile - 1));
+      if (c.skipping.has_weights()) {
+        next_tile(sums, s, query_stage, tile_at<Config>(num_tiles, tile));
       } else {
-        next_tile<false>(sums, s, query_stage, tile_at<Config>(num_tiles, tile));
+        weigh_after_skipped<Config>(c, s, query_stage, tile_at<Config>(num_tiles, tile));
       }
       sums.round(s);
     }
-    if constexpr (Config::kHasWindow || Config::kHasLengths)
-      c.template clear_values<false>(tile_at<Config>(num_tiles, num_tiles - 1));
+    if constexpr (UnseenValues<Config>::kMayExist)
+      c.unseen.template clear<false>(c.shared, c.filled, c.group,
+                                     tile_at<Config>(num_tiles, num_tiles - 1));
     const typename Shape::ValueTile values{c.next_stage()};
-    if (c.has_weights()) {
+    if (c.skipping.has_weights()) {
       sums.start(values);
       sums.finish_products();
     }

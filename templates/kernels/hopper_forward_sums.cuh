@@ -4,7 +4,7 @@
 #pragma once
 
 #include "templates/kernels/hopper_forward_layout.cuh"
-#include "templates/kernels/hopper_forward_weights_in_shared.cuh"
+#include "templates/kernels/hopper_forward_operands.cuh"
 #include "templates/ptx/warp_group.cuh"
 #include "templates/tile/fragment.cuh"
 #include "templates/tile/lane_sums.cuh"
@@ -29,13 +29,13 @@ struct ForwardSums {
   // Whether weights are added before they are rounded. LSSAR's gradients, and scores whose largest
   // weight is not 1, need the sum of rounded weights: o of a row with few weights is then their
   // mean.
-  static constexpr bool kAddsUnrounded =
-      Config::kIsGeneral ? Config::kIsExponential && Config::kSecondStage == 0
-                         : !Config::kIsTraining;
+  static constexpr bool kAddsUnrounded = Config::kIsGeneral
+                                             ? Config::kIsExponential && Config::kSecondStage == 0
+                                             : !Config::kIsTraining;
   typename Select<kAddsUnrounded, LaneSums, typename Mma::RowSums>::Type zs, t;
   bool takes_remainders = false;  // kIsGeneral: what rounding drops is added, instead of weights
-  Operand weights;  // rounded, of a tile
-  Operand slopes;   // kNeedsX: u^(p-1), the same for X
+  Operand weights;                // rounded, of a tile
+  Operand slopes;                 // kNeedsX: u^(p-1), the same for X
 
   LSSAR_DEVICE ForwardSums(ForwardShared<Config> s, int g) : shared(s), group(g) {
     o.clear();
