@@ -15,7 +15,8 @@
 
 namespace lssar_device {
 
-// kHasWindow: the keys that all rows of the warp see, from row `row0` on. None if a row has no query.
+// kHasWindow: the keys that all rows of the warp see, from row `row0` on. None if a row has no
+// query.
 template <class Config>
 LSSAR_DEVICE void find_common_keys(VisibleKeys& keys, const AttentionParams& params,
                                    const QueryRows<Config>& rows, int row0) {

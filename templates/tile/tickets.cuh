@@ -7,7 +7,6 @@
 #pragma once
 
 #include "templates/kernels/params.cuh"
-#include "templates/ptx/assembler.cuh"
 #include "templates/ptx/math.cuh"
 #include "templates/ptx/memory.cuh"
 #include "templates/tile/rows.cuh"
@@ -32,7 +31,6 @@ LSSAR_DEVICE u32 take_ticket(const AttentionParams& params) {
 }
 template <class Config>
 LSSAR_DEVICE u32 ticket_tile(const AttentionParams& params, u32 index, u32 ticket) {
-  pin_register(ticket);
   return grid_blocks() + (seq_k<Config>(params) == 0 ? index : ticket);
 }
 
