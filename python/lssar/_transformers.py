@@ -255,22 +255,21 @@ def _without_window(mask_function, causal):
 
 def _documents_of(mask_function, causal):
     """What transformers' mask of packed sequences knows: [batch, length], equal numbers for tokens of
-    one document. None if the function is not exactly that mask. It is known by its parts: (which
-    document, causal within it), and in transformers 4 (causal, which document)."""
+    one document. None if the function is not exactly that mask. It is known by its parts, whose order
+    depends on the version of transformers: which document, and causal, which may be within it."""
     both = _parts_of(mask_function, "and_masks", "mask_functions")
     if both is None or len(both[0]) != 2:
         return None
-    which, within = both[0]
-    if _without_window(which, causal) is causal:
-        which, within = within, which
-    documents = _parts_of(which, "packed_sequence_mask_function", "packed_sequence_mask")
-    remapped = _parts_of(
-        within, "remap_positions_for_packed_sequence", "mask_function", "position_ids"
-    )
-    if remapped is not None:
-        within = remapped[0]
-    is_theirs = documents is not None and _without_window(within, causal) is causal
-    return documents[0] if is_theirs else None
+    for which, within in (both[0], both[0][::-1]):
+        documents = _parts_of(which, "packed_sequence_mask_function", "packed_sequence_mask")
+        remapped = _parts_of(
+            within, "remap_positions_for_packed_sequence", "mask_function", "position_ids"
+        )
+        if remapped is not None:
+            within = remapped[0]
+        if documents is not None and _without_window(within, causal) is causal:
+            return documents[0]
+    return None
 
 
 def _parts_of(function, maker, *names):

@@ -231,8 +231,8 @@ class Generation(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, pattern):
                 self.model(tokens, attention_mask=mask)
 
-    def test_what_transformers_4_asks_for(self):
-        """Other arguments of the same call. The tests run with transformers 5 only."""
+    def test_what_other_versions_ask_for(self):
+        """Other arguments of the same call, and other orders. The tests run with one version only."""
         from transformers import AttentionMaskInterface, masking_utils
 
         make, causal = AttentionMaskInterface()["lssar_generation"], masking_utils.causal_mask_function
@@ -248,6 +248,13 @@ class Generation(unittest.TestCase):
         window = masking_utils.sliding_window_causal_mask_function(3)
         found = make(**{**more, "mask_function": masking_utils.and_masks(window, packed)})
         self.assertEqual(found[0, 0, 0].tolist(), [0, 2, 5, 6, 8, 10])
+        # Transformers 5.24 has the parts in another order.
+        positions = torch.tensor([[0, 1, 0, 1, 2], [0, 0, 1, 0, 1]])
+        for within in (causal, window):
+            remapped = masking_utils.remap_positions_for_packed_sequence(within, positions)
+            for parts in ((remapped, packed), (packed, remapped)):
+                found = make(**{**more, "mask_function": masking_utils.and_masks(*parts)})
+                self.assertEqual(found[0, 0, 0].tolist(), [0, 2, 5, 6, 8, 10])
         chunks = masking_utils.chunked_causal_mask_function(3, torch.zeros(2, dtype=torch.long))
         for other in (chunks, masking_utils.and_masks(chunks, packed), lambda *x: True):
             with self.assertRaisesRegex(ValueError, "this model asks for another mask"):
