@@ -356,8 +356,6 @@ Status Engine::execute_sequences(const PreparedKernel& kernel, const Sizes& size
   LSSAR_RETURN_IF_ERROR(check_new_keys(problem, sequences));
   LSSAR_RETURN_IF_ERROR(check_key_norms(problem, tensors));
   LSSAR_RETURN_IF_ERROR(check_rotary_positions(problem, sizes, tensors));
-  if (host_reads_lengths(*device_))
-    LSSAR_RETURN_IF_ERROR(check_sequences(problem, sizes, sequences));
   const TensorShapes shapes = shapes_of(sizes, sequences);
   LSSAR_ASSIGN_OR_RETURN(
       const SavedBytes saved,
@@ -366,6 +364,9 @@ Status Engine::execute_sequences(const PreparedKernel& kernel, const Sizes& size
       list_operands(problem, shapes, saved, tensors, workspace.data, workspace.bytes);
   add_lengths(sizes, sequences, operands);
   LSSAR_RETURN_IF_ERROR(check_operands(operands, workspace));
+  // Behind the check of their arrays, which may be misaligned.
+  if (host_reads_lengths(*device_))
+    LSSAR_RETURN_IF_ERROR(check_sequences(problem, sizes, sequences));
   ImportedRanges ranges(*device_, operands);
   LSSAR_RETURN_IF_ERROR(ranges.import());
   const WaitMonitor* const waits = kernel.loaded->waits.get();

@@ -181,6 +181,12 @@ TEST_F(Varlen, BadLengthsAreNamed) {
          [&](lssar_call& call) { call.seqused_q = many.data(); });
   const Lengths less = {7, 4, 130, 0, 97, -5, 0};
   expect("seqused_k[5] = -5", [&](lssar_call& call) { call.seqused_k = less.data(); });
+  // The array itself is wrong, so its numbers say nothing.
+  const auto misaligned = [](const Lengths& lengths) {
+    return reinterpret_cast<const int32_t*>(reinterpret_cast<const char*>(lengths.data()) + 1);
+  };
+  expect("cu_seqlens_k.data = ", [&](lssar_call& call) { call.cu_seqlens_k = misaligned(beyond); });
+  expect("seqused_q.data = ", [&](lssar_call& call) { call.seqused_q = misaligned(many); });
   expect("total_q = -1", [&](lssar_call& call) { call.total_q = -1; });
   expect("workspace_bytes = 64", [&](lssar_call& call) { call.workspace_bytes = 64; });
   expect("varlen needs at least one",
