@@ -49,15 +49,15 @@ def _check_place(name, x, q, dims):
         raise TypeError(f"{name}: a nested tensor; must be one of {dims}")
 
 
-def check_tensors(q, k, v, dtypes=KERNEL_DTYPES):
+def check_tensors(q, k, v, dtypes=KERNEL_DTYPES, names=_rules.NAMES):
     check_device(q)
     if q.dtype not in dtypes:
         names = ", ".join(str(x) for x in dtypes)
         raise TypeError(f"q: dtype {q.dtype}; must be one of {names}")
-    for name, x in (("q", q), ("k", k), ("v", v)):
+    for name, x in zip(names, (q, k, v)):
         check_like_q(name, x, q)
         _rules.check_rank(name, x.shape)
-    _rules.check_shapes(q.shape, k.shape, v.shape, _is_surely)
+    _rules.check_shapes(q.shape, k.shape, v.shape, _is_surely, names)
 
 
 def whole_o(o, q, shape):

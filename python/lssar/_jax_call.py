@@ -27,10 +27,10 @@ def and_sink(tensors, sink):
     return tensors if sink is None else (*tensors, sink)
 
 
-def check_dtypes(q, k, v):
+def check_dtypes(q, k, v, names=_rules.NAMES):
     if q.dtype.name not in DTYPES:
         raise TypeError(f"q: dtype {q.dtype}; must be float16, bfloat16 or float32")
-    for name, x in (("k", k), ("v", v)):
+    for name, x in zip(names[1:], (k, v)):
         if x.dtype != q.dtype:
             raise TypeError(f"{name}: dtype {x.dtype}; must be that of q, {q.dtype}")
 

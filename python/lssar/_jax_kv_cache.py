@@ -85,11 +85,13 @@ def attention_with_kv_cache(
 
 
 def _check(q, k_cache, v_cache):
-    _jax_call.check_dtypes(q, k_cache, v_cache)
-    for name, x in (("q", q), ("k_cache", k_cache), ("v_cache", v_cache)):
+    names, tensors = _rules.NAMES_OF_CACHES, (q, k_cache, v_cache)
+    _jax_call.check_dtypes(*tensors, names)
+    for name, x in zip(names, tensors):
         if x.ndim != 4:
             raise ValueError(f"{name}: shape {x.shape}; must be [batch, length, heads, dim]")
-    _rules.check_shapes(*((x.shape[0], *x.shape[2:0:-1], x.shape[3]) for x in (q, k_cache, v_cache)))
+    shapes = ((x.shape[0], *x.shape[2:0:-1], x.shape[3]) for x in tensors)
+    _rules.check_shapes(*shapes, names=names)
 
 
 def _checked_new(k, v, k_cache, v_cache):

@@ -69,7 +69,8 @@ def attention_with_kv_cache(
     score, p = _rules.score_of(score, p)
     window = _rules.window_of(window_size, window_sinks, prefix, chunk)
     options = Options(causal, p, offset, score, window, _rules.flag("invariant", invariant))
-    check_tensors(q, k_cache, v_cache, 4, options, sink, alibi_slopes)
+    names = _rules.NAMES_OF_CACHES
+    check_tensors(q, k_cache, v_cache, 4, options, sink, alibi_slopes, names)
     batch, room = k_cache.shape[:2]
     used = _cache_lengths(q, k, v, k_cache, v_cache, cache_seqlens)
     if key_norms is not None:

@@ -18,6 +18,8 @@ LAYOUTS = {
     "blhd": "[batch, length, heads, dim]",
 }
 DEFAULT_POWER = 15
+NAMES = ("q", "k", "v")
+NAMES_OF_CACHES = ("q", "k_cache", "v_cache")
 
 
 def at_compile_time(function):
@@ -313,9 +315,10 @@ def is_no_head_dim(dim):
     return dim % 8 != 0 or dim < 8 or dim > MAX_HEAD_DIM
 
 
-def check_shapes(q, k, v, is_surely=bool):
-    """Of shapes [batch, heads, length, dim]."""
-    for name, shape in (("q", q), ("k", k), ("v", v)):
+def check_shapes(q, k, v, is_surely=bool, names=NAMES):
+    """Of shapes [batch, heads, length, dim]. `names`: of the arguments."""
+    _, name_k, name_v = names
+    for name, shape in zip(names, (q, k, v)):
         check_rank(name, shape)
         batch, _, _, dim = shape
         refuse(
@@ -328,17 +331,20 @@ def check_shapes(q, k, v, is_surely=bool):
             lambda: f"{name}: batch {batch}; must be that of q, {q[0]}",  # noqa: B023
             is_surely,
         )
-    refuse(k[3] != q[3], lambda: f"k: dim {k[3]}; must be that of q, {q[3]}", is_surely)
+    refuse(k[3] != q[3], lambda: f"{name_k}: dim {k[3]}; must be that of q, {q[3]}", is_surely)
     for i in (1, 2):
         refuse(
             v[i] != k[i],
-            lambda: f"v: heads and length {tuple(v[1:3])}; must be those of k, {tuple(k[1:3])}",
+            lambda: (
+                f"{name_v}: heads and length {tuple(v[1:3])}; must be those of {name_k}, "
+                f"{tuple(k[1:3])}"
+            ),
             is_surely,
         )
     heads, kv_heads = q[1], k[1]
     refuse(heads < 1, lambda: f"q: {heads} heads; must be 1 or more", is_surely)
     refuse(
         kv_heads < 1 or heads % kv_heads != 0,
-        lambda: f"k: {kv_heads} heads; must divide the heads of q, {heads}",
+        lambda: f"{name_k}: {kv_heads} heads; must divide the heads of q, {heads}",
         is_surely,
     )

@@ -27,9 +27,9 @@ def check_lengths(name, x, count, q):
         raise ValueError(f"{name}: on device '{x.device}'; must be on that of q, '{q.device}'")
 
 
-def check_tensors(q, k, v, rank, options, sink, slopes=None):
+def check_tensors(q, k, v, rank, options, sink, slopes, names=_rules.NAMES):
     _rules.check_scalars(*options[:3])
-    for name, x in (("q", q), ("k", k), ("v", v)):
+    for name, x in zip(names, (q, k, v)):
         if not isinstance(x, torch.Tensor):
             raise TypeError(f"{name}: {type(x).__name__}; must be a torch.Tensor")
         if x.dim() != rank:
@@ -38,7 +38,7 @@ def check_tensors(q, k, v, rank, options, sink, slopes=None):
         q, k, v = (x.transpose(0, 1).unsqueeze(0) for x in (q, k, v))
     else:
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
-    _check.check_tensors(q, k, v)
+    _check.check_tensors(q, k, v, names=names)
     _check.check_sink(sink, q, options.score, options.p, options.offset, slopes)
 
 

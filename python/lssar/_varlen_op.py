@@ -5,12 +5,13 @@ As in _op there are two ways to the same kernels: an autograd.Function for plain
 for torch 2.5 and later, where something looks at operators: torch.compile, modes, torch.func.vmap.
 """
 
+import re
 from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
 from . import _check, _launch, _op, _plans, _structs
-from ._library import library
+from ._library import LssarError, library
 
 
 class Options(NamedTuple):
@@ -333,11 +334,23 @@ def attend_with_caches(q, k, v, new, lengths, options, sink, key_norms):
     and v, and their norms into key_norms, if it is not None. Attends to all, in one call. `new` may be
     empty. No gradient. REQUIRES: _op.is_plain_call of all tensors."""
     named = {name: plain_rows(x) for name, x in zip(("k_new", "v_new"), new)}
-    o = _forward("forward", q, k, v, lengths, options, sink, key_norms=key_norms, **named)[0]
+    try:
+        o = _forward("forward", q, k, v, lengths, options, sink, key_norms=key_norms, **named)[0]
+    except LssarError as error:
+        raise LssarError(_named_as_caches(str(error)), error.status) from None
     for x in (k, v, key_norms) if new else ():
         if x is not None and not x.is_inference():
             _increment_version(x)
     return o
+
+
+# The library's names of the tensors, and attention_with_kv_cache's.
+_NAMES_OF_CACHES = {"k": "k_cache", "v": "v_cache", "k_new": "k", "v_new": "v"}
+_IS_TENSOR = re.compile(r"\b[kv](_new)?(?=:| overlaps )")
+
+
+def _named_as_caches(text):
+    return _IS_TENSOR.sub(lambda found: _NAMES_OF_CACHES[found[0]], text)
 
 
 # Tells autograd that a tensor was written. torch has it from 2.1 on.

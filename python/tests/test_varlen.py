@@ -419,10 +419,25 @@ class Caches(unittest.TestCase):
             ),
             ("k: torch.float32 \\(3, 2, 2, 8\\)", (*good, self.k[..., :8], self.v), {}),
             ("q: shape", (self.q[0], *good[1:]), {}),
+            ("k_cache: shape", (self.q, self.cache_k[0], self.cache_v), {}),
+            ("k_cache: dtype", (self.q, self.cache_k.half(), self.cache_v), {}),
+            ("v_cache: heads and length .* of k_cache", (self.q, self.cache_k, self.cache_v[:, 1:]), {}),
         ):
             with self.subTest(what=what):
-                with self.assertRaisesRegex((TypeError, ValueError), what):
+                with self.assertRaisesRegex((TypeError, ValueError), f"^{what}"):
                     lssar.attention_with_kv_cache(*arguments, **options)
+
+    def test_memory_that_is_shared_is_named_as_the_arguments_are(self):
+        k, v = self.cache_k, self.cache_v
+        new = (self.k, self.v)
+        for what, tensors in (
+            ("v_cache overlaps k_cache:", (k, k, *new)),
+            ("k_cache overlaps k:", (k, v, k[:, :2], self.v)),
+            ("k_cache: strides 0,", (k[:1].expand_as(k), v, *new)),
+        ):
+            with self.subTest(what=what):
+                with self.assertRaisesRegex(lssar.LssarError, f"invalid argument: {what}"):
+                    lssar.attention_with_kv_cache(self.q, *tensors, cache_seqlens=4)
 
 
 if __name__ == "__main__":
