@@ -58,8 +58,8 @@ void write_polynomial(SourceWriter& out, const char* name, const char* terms,
 // Rows of a block of lssar_backward_rows.
 constexpr int kConstantRows = 64;
 
-// u^(p - 1) where u > 0, and u^p. In fp32 the latter is made of the former, so that both forwards
-// have the same o.
+// u^(p - 1) where u > 0, and u^p. In fp32, and with invariant, the latter is made of the former, so
+// that both forwards have the same o.
 void write_powers(SourceWriter& out, const Problem& problem) {
   const int power = effective_power(problem);
   out.open("static LSSAR_HOST Vector power_slope(Vector u)");
@@ -70,7 +70,7 @@ void write_powers(SourceWriter& out, const Problem& problem) {
   }
   out.close();
   out.open("static LSSAR_HOST Vector power(Vector u)");
-  if (problem.dtype == DType::kFp32 && power != 1) {
+  if ((problem.dtype == DType::kFp32 || problem.invariant) && power != 1) {
     out.line("return u * power_slope(u);");
   } else {
     write_power_chain(out, "Vector", power);
