@@ -52,8 +52,8 @@ def _check_place(name, x, q, dims):
 def check_tensors(q, k, v, dtypes=KERNEL_DTYPES, names=_rules.NAMES):
     check_device(q)
     if q.dtype not in dtypes:
-        names = ", ".join(str(x) for x in dtypes)
-        raise TypeError(f"q: dtype {q.dtype}; must be one of {names}")
+        allowed = ", ".join(str(x) for x in dtypes)
+        raise TypeError(f"q: dtype {q.dtype}; must be one of {allowed}")
     for name, x in zip(names, (q, k, v)):
         check_like_q(name, x, q)
         _rules.check_rank(name, x.shape)
