@@ -165,6 +165,8 @@ def _append_norms(key_norms, k, used):
 
 def _check_key_norms(key_norms, k_cache, score):
     check_is_tensor("key_norms", key_norms)
+    if key_norms.is_nested:
+        raise TypeError("key_norms: a nested tensor; must be a plain one")
     if score and not score_fields(score)["qk_norm"]:
         raise ValueError(f"key_norms: must be None with score {score!r}, which takes no norms of keys")
     batch, room, kv_heads = k_cache.shape[:3]

@@ -411,6 +411,11 @@ class Caches(unittest.TestCase):
             ("k and v", (*good, self.k), {}),
             ("key_norms: list; must be a torch.Tensor", good, {"key_norms": []}),
             ("key_norms: torch.float32 \\(3, 50, 2\\)", good, {"key_norms": torch.zeros(3, 50, 2)}),
+            (
+                "key_norms: a nested tensor",
+                good,
+                {"key_norms": torch.nested.nested_tensor([torch.zeros(2, 50)] * 3)},
+            ),
             ("key_norms: torch.float64", good, {"key_norms": torch.zeros(3, 2, 50).double()}),
             (
                 "key_norms: must be None with score 'softmax'",
