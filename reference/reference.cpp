@@ -346,8 +346,8 @@ Status add_rotation_loss(const Problem& problem, const Sizes& sizes, ReferenceIn
   return {};
 }
 
-// Where N P - b or psi cancels, a row errs as much as its scores and activations in float32 let it.
-// For LSSA and LSSAR RoundedGroup counts that. In 16 bits the weights' own rounding is far above.
+// Where N P - b or psi cancels, the roundings of scores and activations in float32 become large
+// errors of a row. For LSSA and LSSAR RoundedGroup counts them. In 16 bits the weights err more.
 bool loses_by_second_stage(const Problem& problem) {
   return problem.dtype == DType::kFp32 && !(problem.score == ScoreFunction()) &&
          (problem.p != 0 || problem.score.psi.expression);

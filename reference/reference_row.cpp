@@ -209,8 +209,8 @@ std::vector<double> alternating_signs(const std::vector<double>& scores) {
   return signs;
 }
 
-// Rounding::kFloat32. A product errs in proportion to the lengths of its vectors. Halves, because
-// roundings are rarely the largest: kernels' errors were up to 3.6 times what comes of these.
+// Rounding::kFloat32. A product errs in proportion to the lengths of its vectors. Half a unit,
+// because few roundings are the largest: kernels err up to 3.6 times as much as results of these.
 void round_scores(const UnitRows& q, const UnitRows& k, int64_t i,
                   const std::vector<double>& signs, Row& row) {
   const double q_square = dot(q.row(i), q.row(i), q.dim);

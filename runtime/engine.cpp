@@ -364,7 +364,7 @@ Status Engine::execute_sequences(const PreparedKernel& kernel, const Sizes& size
       list_operands(problem, shapes, saved, tensors, workspace.data, workspace.bytes);
   add_lengths(sizes, sequences, operands);
   LSSAR_RETURN_IF_ERROR(check_operands(operands, workspace));
-  // Behind the check of their arrays, which may be misaligned.
+  // After the check of their arrays, which may be misaligned.
   if (host_reads_lengths(*device_))
     LSSAR_RETURN_IF_ERROR(check_sequences(problem, sizes, sequences));
   ImportedRanges ranges(*device_, operands);
