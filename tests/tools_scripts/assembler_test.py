@@ -8,16 +8,13 @@ import functools
 import pathlib
 import re
 import subprocess
-import sys
 import tempfile
 import unittest
 
-LSSAR, NVCC, TOOLS = sys.argv[1:4]
-del sys.argv[1:4]
-sys.path.insert(0, TOOLS)
+import machine_code
 import sass_loops
+from machine_code import LSSAR, NVCC
 
-SKIPPED = 77
 TRAIN = "--pass forward-train --head-dim 128 --causal"
 BACKWARD = "--pass backward --dtype fp16 --head-dim 256"
 DQ = "--pass backward --dtype fp16 --head-dim 128 --causal"
@@ -101,12 +98,4 @@ class Assembler(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    try:
-        sass_loops.find_nvdisasm(None)
-    except sass_loops.Problem as problem:
-        print(f"SKIPPED: {problem}")
-        sys.exit(SKIPPED)
-    if not pathlib.Path(NVCC).is_file():
-        print(f"SKIPPED: no nvcc ({NVCC})")
-        sys.exit(SKIPPED)
-    unittest.main()
+    machine_code.main()

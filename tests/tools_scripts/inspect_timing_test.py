@@ -7,17 +7,13 @@ exponential.
 
 import json
 import os
-import pathlib
 import subprocess
-import sys
 import unittest
 
-LSSAR, NVCC, TOOLS = sys.argv[1:4]
-del sys.argv[1:4]
-sys.path.insert(0, TOOLS)
+import machine_code
 import sass_loops
+from machine_code import LSSAR, NVCC
 
-SKIPPED = 77
 HEAD_DIM = 64
 PAIRS_PER_CLOCK = 2048
 LANES = 128  # threads of a warp group
@@ -140,12 +136,4 @@ class OrderOfHotLoops(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    try:
-        sass_loops.find_nvdisasm(None)
-    except sass_loops.Problem as problem:
-        print(f"SKIPPED: {problem}")
-        sys.exit(SKIPPED)
-    if not pathlib.Path(NVCC).is_file():
-        print(f"SKIPPED: no CUDA toolkit ({NVCC})")
-        sys.exit(SKIPPED)
-    unittest.main()
+    machine_code.main()

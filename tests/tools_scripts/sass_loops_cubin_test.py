@@ -11,16 +11,13 @@ and a thread has 16 * 64 / 32 = 32 scores, each with one exponential in either p
 
 import pathlib
 import subprocess
-import sys
 import tempfile
 import unittest
 
-LSSAR, NVCC, TOOLS = sys.argv[1:4]
-del sys.argv[1:4]
-sys.path.insert(0, TOOLS)
+import machine_code
 import sass_loops
+from machine_code import LSSAR, NVCC
 
-SKIPPED = 77
 SCORES = 32
 
 
@@ -66,12 +63,4 @@ class PortableForward(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    try:
-        sass_loops.find_nvdisasm(None)
-    except sass_loops.Problem as problem:
-        print(f"SKIPPED: {problem}")
-        sys.exit(SKIPPED)
-    if not pathlib.Path(NVCC).is_file():
-        print(f"SKIPPED: no nvcc ({NVCC})")
-        sys.exit(SKIPPED)
-    unittest.main()
+    machine_code.main()

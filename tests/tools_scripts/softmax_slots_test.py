@@ -3,18 +3,14 @@
 docs/performance.md says how FlashAttention-3's were counted. Ours may be 15 % more.
 """
 
-import pathlib
 import subprocess
-import sys
 import tempfile
 import unittest
 
-LSSAR, NVCC, TOOLS = sys.argv[1:4]
-del sys.argv[1:4]
-sys.path.insert(0, TOOLS)
+import machine_code
 import sass_loops
+from machine_code import LSSAR, NVCC
 
-SKIPPED = 77
 MOST = 1.15
 
 
@@ -51,12 +47,4 @@ class SoftmaxSlots(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    try:
-        sass_loops.find_nvdisasm(None)
-    except sass_loops.Problem as problem:
-        print(f"SKIPPED: {problem}")
-        sys.exit(SKIPPED)
-    if not pathlib.Path(NVCC).is_file():
-        print(f"SKIPPED: no nvcc ({NVCC})")
-        sys.exit(SKIPPED)
-    unittest.main()
+    machine_code.main()
