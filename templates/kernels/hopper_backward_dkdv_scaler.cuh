@@ -69,6 +69,7 @@ struct DkdvScaler {
   }
 
   LSSAR_DEVICE void scale_stage(Scale& scale, float norm) {
+    pin_register(shared.base);  // so that addresses derived from it take no registers
     const auto constants = shared.constants(cursor.stage);
     wait_stage();
     if constexpr (Config::kHasLengths) load_last_constants();

@@ -1,7 +1,7 @@
 """Whether each function of templates/ptx/assembler.cuh still helps with the installed ptxas.
 
 A kernel for sm_90a is compiled as it is emitted, and with one use taken out of its source. The
-loops with products must get longer, or the assembler must complain (advisory C75xx).
+loops with products must get longer, or the assembler must complain (advisory C75xx) or spill.
 """
 
 import functools
@@ -18,20 +18,22 @@ from machine_code import LSSAR, NVCC
 TRAIN = "--pass forward-train --head-dim 128 --causal"
 BACKWARD = "--pass backward --dtype fp16 --head-dim 256"
 DQ = "--pass backward --dtype fp16 --head-dim 128 --causal"
+SCALER = "--pass backward --dtype fp16 --head-dim 64"
 ORDERED = """--pass backward --head-dim 64 --causal --schedule {"dq_mode":"ordered"}"""
 
 
 def compiled(source):
-    """(instructions of an iteration of all loops with products, advisories)"""
+    """(instructions of an iteration of all loops with products, advisories, bytes of spills)"""
     with tempfile.TemporaryDirectory() as folder:
         path, cubin = pathlib.Path(folder, "kernel.cu"), f"{folder}/kernel.cubin"
         path.write_text(source)
-        command = [NVCC, "-std=c++17", "-cubin", "-arch=sm_90a", str(path), "-o", cubin]
+        command = [NVCC, "-std=c++17", "-cubin", "-arch=sm_90a", "-Xptxas=-v", str(path), "-o", cubin]
         log = subprocess.run(command, check=True, stderr=subprocess.PIPE, text=True).stderr
         report = sass_loops.analyse(sass_loops.read_listing(cubin, None), {})
     loops = [loop["at_most"] for kernel in report["kernels"] for loop in kernel["loops"]]
     slots = sum(sum(loop.values()) for loop in loops if loop.get("tensor"))
-    return slots, re.findall(r"C75\d\d", log)
+    spills = sum(int(count) for count in re.findall(r"(\d+) bytes spill", log))
+    return slots, re.findall(r"C75\d\d", log), spills
 
 
 @functools.lru_cache(None)
@@ -52,8 +54,8 @@ class Assembler(unittest.TestCase):
         return compiled(source)
 
     def check_saves(self, problem, use, pattern, replacement=""):
-        slots, _ = as_it_is(problem)
-        slots_without, _ = self.without(problem, use, pattern, replacement)
+        slots, _, _ = as_it_is(problem)
+        slots_without, _, _ = self.without(problem, use, pattern, replacement)
         self.assertGreater(
             slots_without,
             slots,
@@ -85,9 +87,15 @@ class Assembler(unittest.TestCase):
     def test_addresses_of_dq(self):
         self.check_pin_saves(ORDERED, "stride")
 
+    def test_addresses_of_the_scaler(self):
+        problem = SCALER
+        self.assertEqual(as_it_is(problem)[2], 0)
+        _, _, spills = self.without(problem, "pin_register(shared.base)", r"pin_register\(shared\.base\);")
+        self.assertGreater(spills, 0, "with this ptxas pin_register(shared.base) no longer helps: remove it")
+
     def test_order_of_accumulators_and_fences(self):
         self.assertEqual(as_it_is(DQ)[1], [])
-        _, advisories = self.without(
+        _, advisories, _ = self.without(
             DQ, "pin() of accumulators", r"pin_register\(x\.at\[n\]\[e\]\);", ";"
         )
         self.assertTrue(
